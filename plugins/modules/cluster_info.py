@@ -36,6 +36,11 @@ options:
       - The host cluster's KAI Scheduler that is wanted, as M(kubegpu.tenancy.tenancy_plan) returns it. Empty for none.
     type: dict
     default: {}
+  metrics:
+    description:
+      - The Prometheus that reads metrics, as M(kubegpu.tenancy.tenancy_plan) returns it. Empty for none.
+    type: dict
+    default: {}
   accept_combinations:
     description:
       - Names of combinations of versions that are accepted although upstream does not list them, as C(docs/how-to/many-clusters.md) has them.

@@ -32,10 +32,15 @@ options:
   runtime_class:
     description:
       - As for M(kubegpu.tenancy.cluster_info). It is read with V(cluster) among O(also), as are O(shared_scheduler),
-        O(accept_combinations) and O(helm_binary).
+        O(metrics), O(accept_combinations) and O(helm_binary).
     type: str
     default: nvidia
   shared_scheduler:
+    description:
+      - As for M(kubegpu.tenancy.cluster_info).
+    type: dict
+    default: {}
+  metrics:
     description:
       - As for M(kubegpu.tenancy.cluster_info).
     type: dict

@@ -28,6 +28,7 @@ REGISTERED = {
     "_device_plugin_state": "device plugin",
     "_kubegpu_nodes": "nodes of tenants",
     "_kubegpu_shared_metrics": "metrics of the shared KAI Scheduler",
+    "_monitoring_state": "rules and dashboard",
     "_kubegpu_folder": "folder for kubeconfigs",
     "_kubegpu_kubeconfig_copies": "kubeconfigs of former tenants on the controller",
     "_kai_scheduler_release": "KAI Scheduler",

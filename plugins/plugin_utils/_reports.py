@@ -44,6 +44,7 @@ _FAILURES = (
     "_kubegpu_removal_failure",
     "_kubegpu_work_failure",
     "_kubegpu_shared_failure",
+    "_kubegpu_monitoring_failure",
     "_kubegpu_gateway_failure",
     "_kubegpu_host_failure",
     "_kubegpu_cluster_failure",

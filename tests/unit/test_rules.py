@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.tests.unit.test_docs import anchors
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "examples/prometheus/kubegpu.rules.yml"
+RULES = ROOT / "roles/monitoring/files/kubegpu.rules.yml"
 TESTS = Path(__file__).with_name("kubegpu.rules.test.yml")
 MANUAL = "https://github.com/kubegpu/kubegpu.tenancy/blob/main/"
 ALERTS = {

@@ -93,23 +93,28 @@ PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 class Right:
     """What is done to resources of one API group.
 
-    :ivar in_tenant: in the namespace of a tenant; otherwise in the whole cluster.
-    :ivar only: for what alone it is done: SHARED or BOUNDED; empty for every tenant.
+    :ivar within: in which namespace: TENANT or READER; empty for the whole cluster.
+    :ivar only: for what alone it is done: SHARED, BOUNDED or MONITORED; empty for every tenant.
     """
 
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    in_tenant: bool = False
+    within: str = ""
     only: str = ""
 
 
 # A KAI Scheduler that tenants share, and a tenant whose trust, quota or network makes bounds of its namespace.
 SHARED, BOUNDED = "shared", "bounded"
+# A Prometheus whose operator finds what it reads, and its rules.
+MONITORED = "monitored"
+# The namespaces of a tenant and of that Prometheus.
+TENANT, READER = "tenant", "reader"
 
 _WRITES = ("create", "delete", "get", "patch")
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
+_MONITORING = "monitoring.coreos.com"
 
 # What site does on a host cluster, by the modules' own calls and by Helm with vCluster's and KAI Scheduler's charts. What their ClusterRoles
 # and Roles hold, Kubernetes lets only those write who hold it themselves, or may "escalate".
@@ -125,18 +130,23 @@ RIGHTS = (
     Right("scheduling.k8s.io", ("priorityclasses",), ("list",)),
     Right(_RBAC, ("clusterrolebindings", "clusterroles"), _WRITES),
     Right(_ADMISSION, ("validatingadmissionpolicies", "validatingadmissionpolicybindings"), (*_WRITES, "list")),
-    Right("", ("configmaps", "secrets", "serviceaccounts", "services"), _WRITES, in_tenant=True),
-    Right("", ("limitranges", "resourcequotas"), _WRITES, in_tenant=True, only=BOUNDED),
-    Right("", ("persistentvolumeclaims",), ("delete",), in_tenant=True),
-    Right("", ("pods",), ("create", "delete"), in_tenant=True),
-    Right("", ("pods/log",), ("get",), in_tenant=True),
-    Right("apps", ("statefulsets",), _WRITES, in_tenant=True),
-    Right("networking.k8s.io", ("networkpolicies",), _WRITES, in_tenant=True, only=BOUNDED),
-    Right(_RBAC, ("rolebindings", "roles"), _WRITES, in_tenant=True),
+    Right("", ("configmaps", "secrets", "serviceaccounts", "services"), _WRITES, within=TENANT),
+    Right("", ("limitranges", "resourcequotas"), _WRITES, within=TENANT, only=BOUNDED),
+    Right("", ("persistentvolumeclaims",), ("delete",), within=TENANT),
+    Right("", ("pods",), ("create", "delete"), within=TENANT),
+    Right("", ("pods/log",), ("get",), within=TENANT),
+    Right("apps", ("statefulsets",), _WRITES, within=TENANT),
+    Right("networking.k8s.io", ("networkpolicies",), _WRITES, within=TENANT, only=BOUNDED),
+    Right(_RBAC, ("rolebindings", "roles"), _WRITES, within=TENANT),
     Right("apiextensions.k8s.io", ("customresourcedefinitions",), _WRITES, only=SHARED),
     Right(_ADMISSION, ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), _WRITES, only=SHARED),
     Right("scheduling.k8s.io", ("priorityclasses",), _WRITES, only=SHARED),
     Right("scheduling.run.ai", ("queues",), (*_WRITES, "list"), only=SHARED),
+    Right(_MONITORING, ("prometheusrules", "servicemonitors"), ("list",), only=MONITORED),
+    Right(_MONITORING, ("servicemonitors",), _WRITES, within=TENANT, only=MONITORED),
+    Right("networking.k8s.io", ("networkpolicies",), _WRITES, within=TENANT, only=MONITORED),
+    Right(_MONITORING, ("prometheusrules",), _WRITES, within=READER, only=MONITORED),
+    Right("", ("configmaps",), _WRITES, within=READER, only=MONITORED),
 )
 
 # By the keys of a webhook's or an admission policy's rule, the values with which it is asked when a pod is made.

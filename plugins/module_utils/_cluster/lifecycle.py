@@ -60,10 +60,10 @@ def _all(kube: Kube, *kinds: str) -> list[JsonObject]:
     return [item for kind in kinds for item in kube.list(_HOOKS, kind) or kube.list(_BETA, kind)]
 
 
-def lacking(kube: Kube, namespace: str, made: t.Collection[str]) -> dict[str, list[str]]:
+def lacking(kube: Kube, namespaces: t.Mapping[str, str], made: t.Collection[str]) -> dict[str, list[str]]:
     """Return what of facts.RIGHTS the kubeconfig's user may not do: verbs by resources, in the order of these.
 
-    :arg namespace: of a tenant, which need not exist.
+    :arg namespaces: by ``within`` of rights; none of them need exist.
     :arg made: what is to be made beside tenants, as ``only`` of rights names it.
     """
     if kube.may("*", "*", "*"):
@@ -74,7 +74,7 @@ def lacking(kube: Kube, namespace: str, made: t.Collection[str]) -> dict[str, li
             continue
         for resource in right.resources:
             refused = [
-                verb for verb in right.verbs if not kube.may(verb, right.group, resource, namespace if right.in_tenant else "")
+                verb for verb in right.verbs if not kube.may(verb, right.group, resource, namespaces.get(right.within, ""))
             ]
             name = f"{resource}.{right.group}" if right.group else resource
             if refused:

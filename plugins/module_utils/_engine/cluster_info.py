@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster.facts import BOUNDED, SHARED
+from .._cluster.facts import BOUNDED, MONITORED, READER, SHARED, TENANT
 from .._cluster.lifecycle import FORBIDDEN, lacking, read
 from .._cluster.status import Seen, report
 from .._cluster.validation import notes, problems, without_rights
@@ -19,11 +19,13 @@ from .._common.names import RUNTIME_CLASS, namespace_of
 from .._common.run import Result, Run
 from .._desired.model import Tenant
 from .._desired.validation import tenants_from
+from .._metrics.facts import SERVICE_MONITORS
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict", "default": []},
     "runtime_class": {"type": "str", "default": RUNTIME_CLASS},
     "shared_scheduler": {"type": "dict", "default": {}},
+    "metrics": {"type": "dict", "default": {}},
     "accept_combinations": {"type": "list", "elements": "str", "default": []},
     "helm_binary": {"type": "str", "default": "helm"},
 }
@@ -56,8 +58,11 @@ def _without_tools(run: Run, present: list[Tenant], shared: bool) -> list[Proble
     except TenancyError as exc:
         found += exc.problems
     bounded = any(tenant.trust != "high" or tenant.quota or any(tenant.network.values()) for tenant in present)
-    made = [what for what, wanted in ((SHARED, shared), (BOUNDED, bounded)) if wanted]
-    return [*found, *without_rights(lacking(run.kube, namespace_of(present[0].name), made))]
+    metrics = run.params["metrics"]
+    monitored = metrics.get("provider") == SERVICE_MONITORS
+    made = [what for what, wanted in ((SHARED, shared), (BOUNDED, bounded), (MONITORED, monitored)) if wanted]
+    namespaces = {TENANT: namespace_of(present[0].name), READER: metrics.get("namespace", "")}
+    return [*found, *without_rights(lacking(run.kube, namespaces, made))]
 
 
 def _read(run: Run, problems: list[Problem]) -> Seen:

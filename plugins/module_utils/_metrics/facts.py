@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Where KAI Scheduler and DCGM exporter serve metrics, and how a Prometheus finds them."""
+"""Where KAI Scheduler and DCGM exporter serve metrics, and how a Prometheus and a Grafana find what is for them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,18 @@ NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
 SERVICE_MONITOR = ("monitoring.coreos.com/v1", "ServiceMonitor")
 # In this order they are made: nothing is announced before it is fenced.
 KINDS = (NETWORK_POLICY, SERVICE, SERVICE_MONITOR)
+CONFIG_MAP = ("v1", "ConfigMap")
+PROMETHEUS_RULE = ("monitoring.coreos.com/v1", "PrometheusRule")
 
 # Name of the objects, and the label by which they are found again, with what it is about as its value.
 NAME = "kubegpu-metrics"
 LABEL = "kubegpu.tenancy/metrics"
-KAI, SHARED, DCGM = "kai", "shared-kai", "dcgm"
+KAI, SHARED, DCGM, RULES = "kai", "shared-kai", "dcgm", "rules"
+# Names of the rules and the dashboard, and of its file.
+RULES_NAME, DASHBOARD_NAME, DASHBOARD_FILE = "kubegpu", "kubegpu-dashboard", "kubegpu.json"
+# By it, the sidecar of the chart grafana finds dashboards (grafana-community/helm-charts, charts/grafana/values.yaml: sidecar.dashboards.label
+# and labelValue, which the chart kube-prometheus-stack sets to "1").
+DASHBOARD_LABEL = {"grafana_dashboard": "1"}
 # Of a ServiceMonitor's endpoint: its name in the Service.
 PORT_NAME = "metrics"
 # Of the ports of KAI Scheduler's own Services (kai-scheduler/KAI-Scheduler, pkg/operator/operands, v0.13.1: binder, queue_controller).
@@ -48,5 +55,5 @@ READER: Fields = {
         choices=PROVIDERS,
     ),
     "namespace": Field(str, "Its namespace, from which alone metrics are read.", required=True),
-    "labels": Field(dict, "Labels by which it chooses ServiceMonitors, such as release: kube-prometheus-stack.", {}),
+    "labels": Field(dict, "Labels by which it chooses ServiceMonitors and rules, such as release: kube-prometheus-stack.", {}),
 }

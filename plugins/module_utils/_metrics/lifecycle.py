@@ -3,26 +3,41 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Have, or remove, the objects by which a Prometheus reads metrics in a namespace of the host cluster."""
+"""Have, or remove, the objects by which a Prometheus reads metrics in a namespace of the host cluster, and its rules."""
 
 from __future__ import annotations
 
 import functools
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import ApiError, TenancyError
 from .._common.names import KAI_NAMESPACE, TENANT_LABEL, namespace_of
 from .._common.ownership import OWNED_SELECTOR, annotations_of, is_owned, labels_of, last_write
 from .._common.values import JsonObject, Write
 from .._vcluster.facts import NETWORK_ANNOTATION, UNENFORCED
-from .facts import ANNOTATIONS, KAI, KINDS, LABEL, NETWORK_POLICY, SERVICE, SERVICE_MONITOR, SERVICE_MONITORS, SHARED
-from .plan import kai_objects, patch, shared_objects, shown
+from .facts import (
+    ANNOTATIONS,
+    CONFIG_MAP,
+    KAI,
+    KINDS,
+    LABEL,
+    NETWORK_POLICY,
+    PROMETHEUS_RULE,
+    RULES,
+    SERVICE,
+    SERVICE_MONITOR,
+    SERVICE_MONITORS,
+    SHARED,
+)
+from .plan import kai_objects, patch, rule_objects, shared_objects, shown
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
     from .._common.run import Run
 
 Metrics = t.Mapping[str, t.Any]
+
+_FORBIDDEN = 403
 
 
 def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
@@ -52,6 +67,33 @@ def fence_shared(run: Run, metrics: Metrics) -> None:
                 f"There is no namespace {KAI_NAMESPACE} on this cluster. Install its KAI Scheduler first, or name a tenant."
             )
     ensure_objects(run, KAI_NAMESPACE, SHARED, shared_objects(metrics) if metrics else [])
+
+
+def give_rules(run: Run, metrics: Metrics, groups: t.Sequence[JsonObject], dashboard: JsonObject) -> None:
+    """Have rules and a dashboard in the namespace of the Prometheus, and in no other; without a Prometheus, in none.
+
+    :arg metrics: ``namespace`` of the Prometheus, whose operator finds them, and ``labels`` by which it chooses rules; empty for none.
+    :arg groups: as ``rule_objects`` takes them, ``dashboard`` as well.
+    :raises TenancyError: before the first write, where the Prometheus may not read; with the right that is missing, where one is.
+    """
+    wanted: list[JsonObject] = []
+    if metrics:
+        reader = {"provider": SERVICE_MONITORS} | dict(metrics)
+        check_reader(run, reader)
+        # It is warned of.
+        if run.kube.get("v1", "Namespace", metrics["namespace"]) is not None:
+            wanted = rule_objects(metrics, groups, dashboard)
+    found = _find(run.kube, (CONFIG_MAP,), RULES)
+    # The ConfigMap is made first and removed last, and to ask for a kind that is not served takes several requests.
+    if found or wanted:
+        found += _find(run.kube, (PROMETHEUS_RULE,), RULES)
+    try:
+        _reconcile(run, found, wanted)
+    except ApiError as exc:
+        if exc.status != _FORBIDDEN:
+            raise
+        # The API server has named the right.
+        raise exc.saying(f"{exc.message} Give it to the kubeconfig's user by a Role in the namespace of the Prometheus.") from exc
 
 
 def check_reader(run: Run, metrics: Metrics) -> None:
@@ -101,12 +143,20 @@ def ensure_objects(run: Run, namespace: str, subject: str, wanted: t.Sequence[Js
 
     :arg subject: what they are about, ``kai`` or ``dcgm``.
     """
-    live = {_key(item): item for item in _find(run.kube, KINDS, subject, namespace)}
+    _reconcile(run, _find(run.kube, KINDS, subject, namespace), wanted)
+
+
+def _reconcile(run: Run, found: t.Iterable[JsonObject], wanted: t.Iterable[JsonObject]) -> None:
+    """Have exactly these objects.
+
+    :arg found: live objects of the same kinds, in the order in which they are made.
+    """
+    live = {_key(item): item for item in found}
     for item in wanted:
         _ensure_object(run, live.pop(_key(item), None), item)
     # First what announces, then what fences.
     for item in reversed(live.values()):
-        kind, name = item["kind"], item["metadata"]["name"]
+        kind, name, namespace = _key(item)
         run.change(_title(item), shown(item, item), None, _last_write(item))
         delete = functools.partial(run.kube.delete, item["apiVersion"], kind, name, namespace)
         run.perform(f"remove {_title(item)}", "it is not wanted any more", delete)
@@ -125,11 +175,11 @@ def _ensure_object(run: Run, live: JsonObject | None, item: JsonObject) -> None:
 
 
 def _last_write(live: JsonObject) -> Write | None:
-    return last_write(live, ("spec",), ("metadata", "labels"), ("metadata", "annotations"))
+    return last_write(live, ("spec",), ("data",), ("metadata", "labels"), ("metadata", "annotations"))
 
 
-def _key(item: JsonObject) -> tuple[str, str]:
-    return item["kind"], item["metadata"]["name"]
+def _key(item: JsonObject) -> tuple[str, str, str]:
+    return item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]
 
 
 def _title(item: JsonObject) -> str:

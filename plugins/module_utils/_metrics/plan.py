@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The objects by which a Prometheus reads metrics, and no other client, and what differs from them. Pure."""
+"""The objects by which a Prometheus reads metrics, and no other client, its rules, and what differs from them. Pure."""
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from .._common.names import KAI_NAMESPACE, TENANT_LABEL
@@ -15,6 +16,10 @@ from .._common.synced import SYNCED_FROM_LABEL
 from .._common.values import JsonObject, merge_patch
 from .facts import (
     ANNOTATIONS,
+    CONFIG_MAP,
+    DASHBOARD_FILE,
+    DASHBOARD_LABEL,
+    DASHBOARD_NAME,
     DCGM,
     DCGM_LABELS,
     DCGM_PORT,
@@ -27,6 +32,9 @@ from .facts import (
     NOTES,
     PATH,
     PORT_NAME,
+    PROMETHEUS_RULE,
+    RULES,
+    RULES_NAME,
     SAMPLE_LIMIT,
     SERVICE,
     SERVICE_MONITOR,
@@ -89,8 +97,23 @@ def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[JsonObj
     return [_policy(DCGM, namespace, DCGM_LABELS, DCGM_PORT, metrics["namespace"], [])] if metrics else []
 
 
-def _object(kind: tuple[str, str], subject: str, namespace: str) -> JsonObject:
-    metadata = {"name": NAME, "namespace": namespace, "labels": OWNED_LABELS | {LABEL: subject}}
+def rule_objects(metrics: t.Mapping[str, t.Any], groups: t.Sequence[JsonObject], dashboard: JsonObject) -> list[JsonObject]:
+    """Return what gives the Prometheus operator rules, and Grafana a dashboard.
+
+    :arg groups: of rules, as a file of rules has them.
+    :arg dashboard: in Grafana's own form.
+    :returns: in the order in which they are made.
+    """
+    namespace, text = metrics["namespace"], json.dumps(dashboard, indent=2)
+    shown_by_grafana = _object(CONFIG_MAP, RULES, namespace, DASHBOARD_NAME) | {"data": {DASHBOARD_FILE: f"{text}\n"}}
+    shown_by_grafana["metadata"]["labels"] |= DASHBOARD_LABEL
+    rules = _object(PROMETHEUS_RULE, RULES, namespace, RULES_NAME) | {"spec": {"groups": list(groups)}}
+    rules["metadata"]["labels"] = dict(metrics["labels"]) | rules["metadata"]["labels"]
+    return [shown_by_grafana, rules]
+
+
+def _object(kind: tuple[str, str], subject: str, namespace: str, name: str = NAME) -> JsonObject:
+    metadata = {"name": name, "namespace": namespace, "labels": OWNED_LABELS | {LABEL: subject}}
     return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata}
 
 
@@ -134,19 +157,27 @@ def _monitor(
 def shown(item: JsonObject, wanted: JsonObject) -> JsonObject:
     """Return what counts of an object.
 
-    :arg wanted: as it is to be. Of a policy the whole spec counts; of others what the API server does not fill in by itself.
+    :arg wanted: as it is to be. Of a policy the whole spec counts, of a ConfigMap all data; of others what the API server does not fill in by
+        itself.
     """
-    spec, keys = item.get("spec") or {}, wanted["spec"]
-    if (wanted["apiVersion"], wanted["kind"]) != NETWORK_POLICY:
-        spec = {key: spec[key] for key in keys if key in spec}
+    part, kind = _part(wanted), (wanted["apiVersion"], wanted["kind"])
+    content = item.get(part) or {}
+    if kind not in (NETWORK_POLICY, CONFIG_MAP):
+        content = {key: content[key] for key in wanted[part] if key in content}
     return {
         "labels": labels_of(item),
         "annotations": {key: value for key, value in annotations_of(item).items() if key in NOTES},
-        "spec": spec,
+        part: content,
     }
 
 
 def patch(live: JsonObject, wanted: JsonObject) -> JsonObject:
     """Return the merge patch that makes an object what it is to be."""
     body = merge_patch(shown(live, wanted), shown(wanted, wanted))
-    return {"metadata": {key: body.get(key, {}) for key in ("labels", "annotations")}, "spec": body.get("spec", {})}
+    part = _part(wanted)
+    return {"metadata": {key: body.get(key, {}) for key in ("labels", "annotations")}, part: body.get(part, {})}
+
+
+def _part(wanted: JsonObject) -> str:
+    """Return the key of an object's content."""
+    return "data" if wanted["kind"] == CONFIG_MAP[1] else "spec"

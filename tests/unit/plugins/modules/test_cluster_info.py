@@ -13,7 +13,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses, sentences
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired
 
-PARAMS = {"tenants": [], "runtime_class": "nvidia", "shared_scheduler": {}, "accept_combinations": []}
+PARAMS = {"tenants": [], "runtime_class": "nvidia", "shared_scheduler": {}, "metrics": {}, "accept_combinations": []}
 
 
 def look(params, kube=None, helm=None):
@@ -75,6 +75,15 @@ def test_the_bounds_of_a_tenant_ask_for_rights_of_their_own():
     for trust, lacks in (("high", False), ("partial", True)):
         problems = look({"tenants": [desired("ml") | {"trust": trust}]}, kube)["problems"]
         assert any("create networkpolicies.networking.k8s.io" in problem["text"] for problem in problems) is lacks
+
+
+@pytest.mark.parametrize(("provider", "lacks"), [("annotations", False), ("service_monitor", True)])
+def test_what_the_operator_of_a_prometheus_finds_asks_for_rights_of_its_own(provider, lacks):
+    kube = Gke()
+    kube.denied = {("create", "prometheusrules")}
+    metrics = {"provider": provider, "namespace": "monitoring", "labels": {}}
+    problems = look({"tenants": [desired("ml")], "metrics": metrics}, kube)["problems"]
+    assert any("create prometheusrules.monitoring.coreos.com" in problem["text"] for problem in problems) is lacks
 
 
 def test_one_who_may_not_even_read_learns_of_all_rights_that_are_missing():

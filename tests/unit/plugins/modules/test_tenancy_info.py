@@ -421,7 +421,7 @@ class Whole(Run):
 
 def test_the_cluster_and_the_ledger_are_read_in_the_same_process(host):
     cluster = host("ml", objects=[node("n9")])
-    of_cluster = {"runtime_class": "", "shared_scheduler": {}, "accept_combinations": [], "helm_binary": "helm"}
+    of_cluster = {"runtime_class": "", "shared_scheduler": {}, "metrics": {}, "accept_combinations": [], "helm_binary": "helm"}
     params = {"kubeconfigs": str(cluster.folder), "settings": {}, "max_age": 3600, "only": [], "also": ["ledger", "cluster"]}
     params |= {"tenants": [desired("ml", trust="zero")], **of_cluster}
     found = tenancy_info.reconcile(Whole(params, True, cluster.kube))

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
 PLACES = [
     *(ROOT / "playbooks/tasks").glob("*.yml"),
     *(ROOT / "playbooks/plays").glob("*.yml"),
-    *(path for name in ("docker_nvidia_runtime", "nvkind", "device_plugin", "kai_scheduler", "gateway")
+    *(path for name in ("docker_nvidia_runtime", "nvkind", "device_plugin", "kai_scheduler", "monitoring", "gateway")
       for path in (ROOT / "roles" / name / "tasks").glob("*.yml")),
 ]  # fmt: skip
 # site.yml gives no host back, and check mode installs no packages and takes no backups. A shared scheduler that has to go is in the reports.

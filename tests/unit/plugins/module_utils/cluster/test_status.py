@@ -238,9 +238,12 @@ def test_nodes_of_a_pool():
 # --- what the kubeconfig lets do -----------------------------------------------------------------------------------------
 
 
+IN = {"tenant": "tenant-ml", "reader": "monitoring"}
+
+
 def test_an_administrator_is_asked_once():
     kube = Gke()
-    assert lacking(kube, "tenant-ml", ["shared"]) == {}
+    assert lacking(kube, IN, ["shared"]) == {}
     assert kube.reads == [("may", "*", "*")]
 
 
@@ -254,10 +257,14 @@ def test_rights_that_are_missing_are_told_by_what_they_are_for():
         ("get", "limitranges"),
     }
     missing = {"nodes": ["patch"], "clusterroles.rbac.authorization.k8s.io": ["create", "delete"]}
-    assert lacking(kube, "tenant-ml", []) == missing
-    assert lacking(kube, "tenant-ml", ["bounded"]) == missing | {"limitranges": ["get"]}
+    assert lacking(kube, IN, []) == missing
+    assert lacking(kube, IN, ["bounded"]) == missing | {"limitranges": ["get"]}
     shared = {"customresourcedefinitions.apiextensions.k8s.io": ["create"]}
-    assert lacking(kube, "tenant-ml", ["shared"]) == missing | shared
+    assert lacking(kube, IN, ["shared"]) == missing | shared
+    kube.denied |= {("create", "prometheusrules"), ("list", "servicemonitors")}
+    api = "monitoring.coreos.com"
+    monitored = {f"servicemonitors.{api}": ["list"], f"prometheusrules.{api}": ["create"]}
+    assert lacking(kube, IN, ["monitored"]) == missing | monitored
     (problem,) = without_rights(missing)
     assert problem.code == "lacks-rights"
     assert problem.text.startswith(
@@ -274,7 +281,9 @@ def test_what_a_virtual_cluster_may_leave_behind_has_to_be_listed(kind):
 
 
 def test_a_removal_deletes_volumes_and_pods_of_a_namespace():
-    in_tenant = {(resource, verb) for right in RIGHTS if right.in_tenant for resource in right.resources for verb in right.verbs}
+    in_tenant = {
+        (resource, verb) for right in RIGHTS if right.within == "tenant" for resource in right.resources for verb in right.verbs
+    }
     assert {("persistentvolumeclaims", "delete"), ("pods", "delete")} <= in_tenant
 
 
