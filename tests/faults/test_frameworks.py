@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.lab.plugins.plugin_utils import _recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import DEFAULT_SCHEDULER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_SCHEDULER_NAME, POD_GROUP, QUEUE_LABEL
@@ -174,10 +175,10 @@ class Team:
 
 def module_of(name: str) -> Path:
     """The folder of a framework's Go module."""
-    (program,) = PROGRAMS.glob(f"{name}-v*")
-    (module,) = (line.split()[1] for line in (program / "go.mod").read_text().splitlines() if line.startswith("tool "))
-    command = ["go", "list", "-f", "{{.Module.Dir}}", module]
-    done = subprocess.run(command, cwd=program, capture_output=True, text=True, timeout=120, check=True)
+    framework = _recipe.FRAMEWORKS[name]
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", framework.module]
+    folder = PROGRAMS / f"{name}-{framework.version}"
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
     return Path(done.stdout.strip())
 
 
