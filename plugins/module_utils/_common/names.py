@@ -65,12 +65,14 @@ RESERVATION_APP = "kai-resource-reservation"
 # Annotation of these pods, written by themselves: the UUID of the GPU that they hold.
 RESERVED_GPU_NOTE = "run.ai/reserve_for_gpu_index"
 
-# --- of vCluster and Helm --------------------------------------------------------------------------------------------
+# --- of vCluster, Helm and Flux --------------------------------------------------------------------------------------
 
 # Names of the Secrets with a virtual cluster's configuration and its kubeconfig, before the name of the virtual cluster.
 CONFIG_SECRET, KUBECONFIG_SECRET = "vc-config-", "vc-"
 # Annotation of what helm makes at a certain moment only, and does not keep as part of the release.
 HELM_HOOK = "helm.sh/hook"
+# Before labels and annotations of Flux's controller of Kustomizations, on what it applies (fluxcd/kustomize-controller).
+FLUX = "kustomize.toolkit.fluxcd.io/"
 
 
 def namespace_of(name: str, given: str | None = None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from .._common.names import KAI_NAMESPACE, TENANT_LABEL
+from .._common.names import FLUX, KAI_NAMESPACE, TENANT_LABEL
 from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
 from .._common.synced import SYNCED_FROM_LABEL
 from .._common.values import JsonObject, merge_patch
@@ -164,8 +164,10 @@ def shown(item: JsonObject, wanted: JsonObject) -> JsonObject:
     content = item.get(part) or {}
     if kind not in (NETWORK_POLICY, CONFIG_MAP):
         content = {key: content[key] for key in wanted[part] if key in content}
+    # Flux labels what it applies.
+    labels = {key: value for key, value in labels_of(item).items() if not key.startswith(FLUX)}
     return {
-        "labels": labels_of(item),
+        "labels": labels,
         "annotations": {key: value for key, value in annotations_of(item).items() if key in NOTES},
         part: content,
     }

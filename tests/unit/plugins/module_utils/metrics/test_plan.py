@@ -57,6 +57,14 @@ def test_labels_cannot_hide_whose_it_is():
     assert monitor["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "kubegpu.tenancy", "kubegpu.tenancy/metrics": "kai"}
 
 
+def test_the_labels_of_flux_are_no_difference():
+    wanted = objects()["Service"]
+    live = merged(wanted, {"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "ml"}}})
+    assert shown(live, wanted) == shown(wanted, wanted)
+    other = merged(wanted, {"metadata": {"labels": {"by": "hand"}}})
+    assert patch(other, wanted)["metadata"]["labels"] == {"by": None}
+
+
 def test_annotations_name_the_port_of_the_pods():
     service = objects(provider="annotations")["Service"]
     assert service["metadata"]["annotations"] == NOTES
