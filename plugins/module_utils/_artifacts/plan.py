@@ -75,15 +75,24 @@ def installations(cluster: Data, settings: Data) -> list[Installation]:
         # Which namespaces it looks at changes no image.
         found.append(_kai(CLUSTER, shared["version"], shared["gpu_sharing"], shared["values"], source))
     for tenant in _tenants(cluster):
-        found.append(_vcluster(tenant, source))
-        if (own := tenant.own_scheduler) and own.own_kai:
-            found.append(_kai(tenant.name, own.version, own.gpu_sharing, own.values, source))
-        elif own:
-            found.append(_other_scheduler(tenant.name, own, source))
+        found += of_tenant(tenant, source)
     for name in ("rehearsal_baseline", "rehearsal_candidate"):
         if scheduler := settings.get(name):
             values, source = scheduler.get("values") or {}, settings.get("rehearsal_chart_source", "")
             found.append(_kai(REHEARSAL, scheduler["version"], scheduler.get("gpu_sharing", True), values, source))
+    return found
+
+
+def of_tenant(tenant: Tenant, source: str) -> list[Installation]:
+    """Return the Helm releases of a tenant: its virtual cluster, then the scheduler inside it, if it has one of its own.
+
+    :arg source: where the inventory has charts from, as the option chart_source of modules.
+    """
+    found, own = [_vcluster(tenant, source)], tenant.own_scheduler
+    if own and own.own_kai:
+        found.append(_kai(tenant.name, own.version, own.gpu_sharing, own.values, source))
+    elif own:
+        found.append(_other_scheduler(tenant.name, own, source))
     return found
 
 

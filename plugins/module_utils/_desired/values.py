@@ -10,9 +10,10 @@ from __future__ import annotations
 import typing as t
 
 from .._common.values import JsonObject, deep_merge, value_at
+from .._common.variables import KAI
 from .._kai.values import runtime_class_values
 from .._nodes.status import node_selector
-from .._vcluster.values import tenant_values, toleration_text
+from .._vcluster.values import toleration_text, wanted
 from .facts import INGRESS, NODE_PORT
 
 if t.TYPE_CHECKING:
@@ -21,22 +22,33 @@ if t.TYPE_CHECKING:
     from .model import Platform, Tenant
 
 
+def vcluster_options(tenant: Tenant, shared: t.Mapping[str, t.Any]) -> JsonObject:
+    """Return the options of module vcluster that describe a tenant's virtual cluster.
+
+    :arg shared: the host cluster's KAI Scheduler, as of ``Tenant.divides_gpus``.
+    """
+    return {
+        "name": tenant.name,
+        "version": tenant.vcluster.version,
+        "kubernetes_version": tenant.vcluster.kubernetes_version or None,
+        "values": tenant.vcluster.values,
+        "trust": tenant.trust,
+        "own_scheduler": tenant.own_scheduler is not None,
+        "host_scheduler": KAI if tenant.shares_scheduler else None,
+        "host_queues": list(tenant.queues) if tenant.shares_scheduler else [],
+        "gpu_sharing": tenant.divides_gpus(shared),
+        "gpu_quota": tenant.gpu_nodes.shared_gpus,
+        "quota": tenant.quota,
+        "network": tenant.network,
+        "sandbox": tenant.runtime_class,
+        "expires": tenant.expires or None,
+        "node_selector": node_selector(tenant.name),
+    }
+
+
 def vcluster_values(tenant: Tenant) -> Values:
     """Return the Helm values of a tenant's virtual cluster."""
-    vcluster = tenant.vcluster
-    return tenant_values(
-        tenant.own_scheduler is not None,
-        node_selector(tenant.name),
-        tenant.trust,
-        vcluster.kubernetes_version or None,
-        vcluster.values,
-        host_kai=tenant.shares_scheduler,
-        gpu_quota=tenant.gpu_nodes.shared_gpus,
-        quota=tenant.quota,
-        network=tenant.network,
-        sandbox=tenant.runtime_class,
-        dedicated_to=tenant.name if tenant.trust == "zero" else "",
-    )
+    return wanted(vcluster_options(tenant, {})).values
 
 
 def own_values(platform: Platform, tenant: str, given: Values) -> Values:

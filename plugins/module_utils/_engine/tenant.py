@@ -11,9 +11,9 @@ import typing as t
 
 from .._adapters.helm import Chart, find_chart
 from .._common.names import KAI_SCHEDULER_NAME
-from .._common.variables import KAI, VOLCANO
+from .._common.variables import VOLCANO
 from .._desired.model import Scheduler
-from .._nodes.status import node_selector
+from .._desired.values import vcluster_options
 from .._tenant.facts import (
     FORMER_KAI,
     FORMER_SCHEDULERS,
@@ -55,26 +55,12 @@ def change(work: Work, state: str = "") -> None:
 
 
 def _virtual_cluster(work: Work) -> None:
-    tenant, params = work.tenant, work.params
+    params = work.params
     work.do(
         VIRTUAL_CLUSTER,
         "Create or change the virtual cluster",
         vcluster,
-        name=tenant.name,
-        version=tenant.vcluster.version,
-        kubernetes_version=tenant.vcluster.kubernetes_version or None,
-        values=tenant.vcluster.values,
-        trust=tenant.trust,
-        own_scheduler=tenant.own_scheduler is not None,
-        host_scheduler=KAI if tenant.shares_scheduler else None,
-        host_queues=list(tenant.queues) if tenant.shares_scheduler else [],
-        gpu_sharing=tenant.divides_gpus(params["shared_scheduler"]),
-        gpu_quota=tenant.gpu_nodes.shared_gpus,
-        quota=tenant.quota,
-        network=tenant.network,
-        sandbox=tenant.runtime_class,
-        expires=tenant.expires or None,
-        node_selector=node_selector(tenant.name),
+        **vcluster_options(work.tenant, params["shared_scheduler"]),
         accept_unenforced=params["accept_unenforced"],
         probe_image=params["probe_image"] or None,
         chart_source=params["chart_source"],

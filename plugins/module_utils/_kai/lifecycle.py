@@ -25,7 +25,7 @@ from .plan import Action, Transition, actions
 from .removal import Removal
 from .replacement import Replacement
 from .validation import hazards_on, parse_installed, refuse_deeper_queues, refuse_hazards
-from .values import images_in, migrates_topologies, parse_manifests, shares_gpus
+from .values import accepted_note, images_in, migrates_topologies, parse_manifests, shares_gpus
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
@@ -117,8 +117,7 @@ class Installation:
         """Return the step that notes on KAI's namespace which hazards were accepted; none where it says so."""
         namespace, key = ("v1", "Namespace", KAI_NAMESPACE), facts.ACCEPTED_ANNOTATION
         live = self.kube.get(*namespace)
-        before = annotations_of(live).get(key)
-        after = ",".join(sorted(set(self.run.params["accept_hazards"]))) or None
+        before, after = annotations_of(live).get(key), accepted_note(self.run.params["accept_hazards"])
         if before == after:
             return []
         self.run.change("accepted_hazards", before, after, last_write(live, ("metadata", "annotations", key)))

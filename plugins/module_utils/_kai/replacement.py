@@ -11,7 +11,6 @@ import functools
 import typing as t
 
 from .._common.names import KAI_NAMESPACE
-from .._common.ownership import OWNED_LABELS
 from .._common.parallel import concurrently
 from .._common.pods import pods_gone
 from .._common.values import JsonObject, merge_patch
@@ -19,6 +18,7 @@ from .._common.wait import wait_for
 from . import admission_copy, facts, status
 from .plan import Move, Transition
 from .values import config_in, objects_in
+from .values import namespace as own_namespace
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
@@ -68,9 +68,7 @@ class Replacement:
             for job in self.kube.list("batch/v1", "Job", KAI_NAMESPACE):
                 self.kube.delete("batch/v1", "Job", job["metadata"]["name"], KAI_NAMESPACE)
         if self.kube.get("v1", "Namespace", KAI_NAMESPACE) is None:
-            # By the label others know that this installation is owned by this collection.
-            metadata = {"name": KAI_NAMESPACE, "labels": OWNED_LABELS}
-            self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            self.kube.create(own_namespace())
         if not self.change.hooks:
             self.write_config()
         self.helm_release.apply(self.chart, self.values, self.run.deadline, hooks=self.change.hooks)

@@ -15,7 +15,18 @@ from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.pods import pod_spec
 from .._common.values import JsonObject, Values, deep_merge, value_at
-from .facts import CONFIG, CONFIG_PARTS, FACTS, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
+from .facts import (
+    ACCEPTED_ANNOTATION,
+    CONFIG,
+    CONFIG_PARTS,
+    FACTS,
+    OPERATOR,
+    PART_IMAGES,
+    RENAMED,
+    REPOSITORY_VARIABLE,
+    TAG_VARIABLE,
+    Release,
+)
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
 
@@ -41,6 +52,22 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
     if release.operator_qps:
         settings["operator.qps"] = release.operator_qps
     return _nested(settings)
+
+
+def namespace(accepted: t.Collection[str] = ()) -> JsonObject:
+    """Return KAI Scheduler's namespace; by its label others know that this collection owns the installation.
+
+    :arg accepted: names of the hazards that were accepted.
+    """
+    note = accepted_note(accepted)
+    metadata: JsonObject = {"name": KAI_NAMESPACE, "labels": dict(OWNED_LABELS)}
+    metadata |= {"annotations": {ACCEPTED_ANNOTATION: note}} if note else {}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def accepted_note(accepted: t.Collection[str]) -> str | None:
+    """Return what KAI's namespace notes of accepted hazards, None for none."""
+    return ",".join(sorted(set(accepted))) or None
 
 
 def runtime_class_values(release: Release, runtime_class: str) -> Values:

@@ -20,6 +20,7 @@ from .._common.wait import wait_for
 from .._helm.lifecycle import Edits, HelmRelease
 from .facts import LABEL, NAME, WORKLOADS, is_reserved
 from .status import judge, listed, unready
+from .values import namespace as own_namespace
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
@@ -49,8 +50,8 @@ def ensure_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Resul
     made = _workloads(release.preview(chart, values), name) if changes else []
     if before != name:
         run.change(f"Namespace {name}", {"label": before} if namespace else None, {"label": name})
-        item = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {LABEL: name}}}
-        run.perform(f"label namespace {name}", "its scheduler is found by the label", functools.partial(run.kube.apply, item))
+        apply = functools.partial(run.kube.apply, own_namespace(name))
+        run.perform(f"label namespace {name}", "its scheduler is found by the label", apply)
     if changes:
         run.change_all(changes, release.write)
         why = "it differs from what is asked for" if release.found else "it is not installed"

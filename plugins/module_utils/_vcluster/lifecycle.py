@@ -13,7 +13,7 @@ from .._admission.lifecycle import ensure_policies, ensure_record_policies, remo
 from .._admission.plan import policies
 from .._common.errors import TenancyError, check_all, refuse
 from .._common.names import namespace_of
-from .._common.run import Result
+from .._common.run import Params, Result
 from .._common.schema import Problems
 from .._common.values import JsonObject
 from .._helm.lifecycle import HelmRelease
@@ -148,13 +148,7 @@ class VirtualCluster:
 
     def _policies(self, asked: Wanted) -> list[JsonObject]:
         """Return the policies of the host's API server that bound the tenant's pods; none where what is recorded is asked for."""
-        params = self.run.params
-        if asked.recorded:
-            return []
-        queues = _leaf_names(params["host_queues"]) if asked.host_scheduler else None
-        shares_nodes, sandbox = params["gpu_quota"] is not None, params["sandbox"] or ""
-        added = added_image(asked.values)
-        return policies(self.name, asked.trust, queues, shares_nodes, params["gpu_sharing"], sandbox, added)
+        return [] if asked.recorded else pod_policies(with_defaults(self.run.params))
 
     def paused(self) -> Result:
         """End its control plane and its pods, and keep its data."""
@@ -199,6 +193,17 @@ class VirtualCluster:
         remove_record_policies(self.run, self.name)
         self.classes.remove_unneeded(leaving="" if keep else self.namespace)
         return self.run.result(namespace=self.namespace)
+
+
+def pod_policies(params: Params) -> list[JsonObject]:
+    """Return the policies of the host's API server that bound a tenant's pods; none where they need no bounds of it.
+
+    :arg params: options of module vcluster, with defaults filled in.
+    """
+    queues = _leaf_names(params["host_queues"]) if params["host_scheduler"] else None
+    shares_nodes, sandbox = params["gpu_quota"] is not None, params["sandbox"] or ""
+    added = added_image(wanted(params).values)
+    return policies(params["name"], params["trust"], queues, shares_nodes, params["gpu_sharing"], sandbox, added)
 
 
 def _leaf_names(tree: t.Any) -> list[str]:
