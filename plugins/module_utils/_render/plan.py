@@ -1,0 +1,134 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The files of a tenant, from the same functions by which this collection makes what stands in them. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .._admission.plan import record_policies
+from .._common.names import namespace_of
+from .._common.values import JsonObject
+from .._desired.values import vcluster_options
+from .._kai.values import config_in
+from .._kai.values import namespace as kai_namespace
+from .._metrics.plan import kai_objects
+from .._queues.pools import plan_shards
+from .._queues.validation import parse
+from .._queues.values import manifest
+from .._schedulers.values import namespace as scheduler_namespace
+from .._vcluster.facts import RENDERED_ANNOTATION
+from .._vcluster.lifecycle import pod_policies
+from .._vcluster.values import namespace_metadata, new_namespace, wanted
+from .._volcano.validation import read_queues
+from .._volcano.values import manifest as volcano_manifest
+from .facts import CHART_FILE, FOR_FLUX, INSIDE, KUSTOMIZATION, KUSTOMIZE, SCHEDULER, UNTOUCHED, VALUES_FILE, VIRTUAL_CLUSTER
+from .values import chart_reference, flux_kustomization, flux_objects, text
+
+if t.TYPE_CHECKING:
+    from .._artifacts.plan import Installation
+    from .._desired.model import Scheduler, Tenant
+
+# Documents of files, by their paths in a folder.
+Documents = dict[str, list[JsonObject]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Who applies the files, and on which cluster.
+
+    :ivar format: one of FORMATS.
+    :ivar path: of the cluster's folder in the repository that Flux reads; ``source``, name of Flux's GitRepository for it.
+    :ivar host: minor version of the cluster's Kubernetes; ``enforces``, whether it has policies for pods.
+    :ivar shared: the cluster's own KAI Scheduler, as ``kubegpu_shared_scheduler`` describes it; empty for none.
+    :ivar metrics: the Prometheus that reads metrics, as of ``kai_objects``; empty for none.
+    """
+
+    format: str
+    path: str
+    source: str
+    host: str
+    enforces: bool
+    shared: t.Mapping[str, t.Any]
+    metrics: t.Mapping[str, t.Any]
+
+    @property
+    def flux(self) -> bool:
+        """Whether Flux applies them."""
+        return self.format == FOR_FLUX
+
+
+class Chart(t.NamedTuple):
+    """A Helm release, with the objects that its chart makes."""
+
+    release: Installation
+    manifests: list[JsonObject]
+
+
+def files(tenant: Tenant, charts: t.Sequence[Chart], target: Target) -> dict[str, str]:
+    """Return the files of a tenant by their paths in its folder.
+
+    :arg charts: of its virtual cluster, then of its scheduler, if it has one of its own.
+    """
+    on_host, namespace = _on_host(tenant, target), namespace_of(tenant.name)
+    inside = _inside(tenant, tenant.own_scheduler, charts[-1].manifests) if tenant.own_scheduler else {}
+    beside: Documents = {}
+    for name, chart in zip((VIRTUAL_CLUSTER, SCHEDULER), charts):
+        if target.flux:
+            on_host[f"{name}.yaml"] = flux_objects(chart.release, tenant.name, namespace)
+        else:
+            beside[f"{name}/{CHART_FILE}"] = [chart_reference(chart.release)]
+            beside[f"{name}/{VALUES_FILE}"] = [chart.release.values]
+    if inside and target.flux:
+        path = f"{target.path}/{tenant.name}/{INSIDE}"
+        on_host[f"{SCHEDULER}.yaml"].append(flux_kustomization(tenant.name, namespace, path, target.source))
+    beside |= {f"{INSIDE}/{name}": documents for name, documents in _listed(inside, {}).items()}
+    return {path: text(documents) for path, documents in (_listed(on_host, UNTOUCHED if target.flux else {}) | beside).items()}
+
+
+def _listed(documents: Documents, annotations: t.Mapping[str, str]) -> Documents:
+    """Return the files of a folder, and the one that lists them; none where there are none."""
+    if not documents:
+        return {}
+    listing: JsonObject = {"apiVersion": KUSTOMIZE[0], "kind": KUSTOMIZE[1], "resources": sorted(documents)}
+    return documents | {KUSTOMIZATION: [listing | ({"commonAnnotations": dict(annotations)} if annotations else {})]}
+
+
+def _on_host(tenant: Tenant, target: Target) -> Documents:
+    """Return what a tenant has on the host cluster beside its Helm release."""
+    options, name = vcluster_options(tenant, target.shared), namespace_of(tenant.name)
+    metadata = namespace_metadata(wanted(options), None)
+    metadata["annotations"][RENDERED_ANNOTATION] = target.host
+    policies = [*(record_policies(tenant.name) if target.enforces else []), *pod_policies(options)]
+    own = tenant.own_scheduler
+    read_by = kai_objects(tenant.name, name, target.metrics) if target.metrics and own and own.own_kai else []
+    found = {"namespace.yaml": [new_namespace(tenant.name, name, metadata)], "policies.yaml": policies, "metrics.yaml": read_by}
+    return {path: documents for path, documents in found.items() if documents}
+
+
+def _inside(tenant: Tenant, own: Scheduler, manifests: list[JsonObject]) -> Documents:
+    """Return what a tenant's virtual cluster has for its scheduler, beside the Helm release.
+
+    :arg manifests: of the scheduler's chart.
+    """
+    if own.own_kai:
+        queues = parse(list(tenant.queues))
+        shards = plan_shards(queues, [], [], "present", ()).create
+        # Hooks of the chart would make it, and do not run.
+        config = config_in(manifests)
+        found = {
+            "namespace.yaml": [kai_namespace(own.accept_hazards)],
+            "config.yaml": [config] if config else [],
+            "queues.yaml": [*shards, *map(manifest, queues.values())],
+        }
+    else:
+        queues = read_queues(list(tenant.queues), own.version) if own.volcano else {}
+        found = {
+            "namespace.yaml": [scheduler_namespace(own.name)],
+            "queues.yaml": list(map(volcano_manifest, queues.values())),
+        }
+    return {path: documents for path, documents in found.items() if documents}
