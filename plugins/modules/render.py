@@ -17,7 +17,7 @@ description:
   - The same inventory, for the same minor version of the cluster's Kubernetes, gives the same files, byte for byte.
   - It reads the cluster, and changes nothing of it. What takes steps in an order is refused before anything is written, such as an older release of
     KAI Scheduler, an upgrade of vCluster over several minor versions, and a paused tenant. So are values that look like secrets.
-  - Each file begins with a line that says who wrote it. Of files with that line, those that are not needed any more are removed. Other files
+  - Each file begins with a line that says who wrote it. A file with that line is removed once it is not needed any more. Other files
     stay, and one in the place of a file that is to be written is refused.
   - With a limit to some tenants, the files of others stay as they are. A tenant that is V(absent) has no files.
 options:

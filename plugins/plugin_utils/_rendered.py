@@ -79,7 +79,7 @@ def changes(found: Found, wanted: t.Mapping[str, t.Mapping[str, str]], whole: bo
 
     :arg wanted: the files of tenants, by their names.
     :arg whole: whether files of other tenants go.
-    :raises Refused: where somebody else's file is in the way.
+    :raises Refused: where another author's file is in the way.
     """
     after = {f"{tenant}/{path}": text for tenant, texts in wanted.items() for path, text in texts.items()}
     refuse(

@@ -59,6 +59,7 @@ def test_what_is_not_left_out_is_done(site: Site, playbook: str, options: list[s
         ),
         ("site", ["--skip-tags=always", "--tags=tenants"], "Run it without --skip-tags always."),
         ("artifacts", ["--tags=images"], "images: no tag of this playbook. It has none"),
+        ("render", ["--tags=files"], "files: no tag of this playbook. It has none"),
     ],
 )
 def test_what_would_do_nothing_is_refused(site: Site, playbook: str, options: list[str], reason: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .._common.names import FLUX
 
-# The first line of each file. A file without it is nobody's but its author's.
+# The first line of each file. A file without it is another author's, and stays as it is.
 MARK = "# Written by kubegpu.tenancy.render, which replaces what is changed here."
 
 # For whom the files are: Flux, by objects of its own, or kubectl and Helm.

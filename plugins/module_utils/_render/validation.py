@@ -94,7 +94,7 @@ def refusals(tenant: Tenant, releases: t.Sequence[Installation], seen: Seen, dem
     if not target.enforces and pod_policies(vcluster_options(tenant, target.shared)):
         needs = f"{POLICY} needs Kubernetes {SINCE[0]}.{SINCE[1]}, and the host cluster has {seen.kubernetes}."
         problems.add("version-too-old", "gpu_nodes", needs)
-    _check_scheduler(own, seen, demands, problems)
+    _check_scheduler(own, releases[-1].hooks, seen, demands, problems)
     if own and target.flux:
         _check_way(tenant, releases, problems)
     for release in releases:
@@ -137,8 +137,11 @@ def _check_virtual_cluster(tenant: Tenant, values: Values, seen: Seen, demands: 
         problems.add("backup-required", "vcluster", text)
 
 
-def _check_scheduler(own: Scheduler | None, seen: Seen, demands: Demands, problems: Problems) -> None:
-    """Refuse another scheduler than there was, and releases of KAI Scheduler that a chart alone does not make."""
+def _check_scheduler(own: Scheduler | None, hooks: bool, seen: Seen, demands: Demands, problems: Problems) -> None:
+    """Refuse another scheduler than there was, and releases of KAI Scheduler that a chart alone does not make.
+
+    :arg hooks: whether the hooks of its chart have to run.
+    """
     former, noted = seen.former, annotations_of(seen.live.namespace).get(SCHEDULER_ANNOTATION, "")
     kai = own is not None and own.own_kai
     if (former.release and former.release != _release(own)) or (noted and not kai):
@@ -153,10 +156,11 @@ def _check_scheduler(own: Scheduler | None, seen: Seen, demands: Demands, proble
     for before in sorted({noted, former.version} - {""}):
         problems.extend(problems.ask("scheduler.", functools.partial(_on_the_way, own.version, before)) or [])
     release = find_release(own.version)
-    if release.foreign_crds or not release.operator:
-        problems.add(
-            "needs-steps", "scheduler.version", f"{release.version} needs more than its chart has. Take v0.12.0 or later."
+    if release.foreign_crds or hooks:
+        text = (
+            f"{release.version} needs CRDs or hooks that no file brings. Take v0.12.0 or later, and no migration of topologies."
         )
+        problems.add("needs-steps", "scheduler.version", text)
 
 
 def _release(own: Scheduler | None) -> str:

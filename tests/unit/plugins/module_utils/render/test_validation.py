@@ -165,9 +165,15 @@ def test_a_newer_kai_scheduler_that_its_chart_alone_brings_is_rendered():
 
 
 def test_releases_that_need_more_than_their_charts_are_refused():
-    text = "ml: scheduler.version: v0.9.3 needs more than its chart has. Take v0.12.0 or later."
+    text = (
+        "ml: scheduler.version: v0.9.3 needs CRDs or hooks that no file brings. "
+        "Take v0.12.0 or later, and no migration of topologies."
+    )
     assert only(found(ml("v0.9.3"))) == ("needs-steps", text)
     assert placed(found(ml("v0.7.5"))) == ["ml: needs-steps"]
+    migrating = ml()
+    migrating["scheduler"]["values"] = {"topologyMigration": {"enabled": True}}
+    assert placed(found(migrating)) == ["ml: needs-steps"]
 
 
 def test_a_scheduler_that_is_to_go_is_left_to_site():
