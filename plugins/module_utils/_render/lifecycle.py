@@ -20,7 +20,7 @@ from .._desired.validation import tenants_from
 from .._kai.values import parse_manifests
 from .._tenant.lifecycle import read_all
 from .._tenant.status import Live
-from .._vcluster.facts import minor_version
+from .._vcluster.facts import CLASSES, minor_version
 from .._vcluster.inventory import configs
 from .._vcluster.overlaps import collisions
 from .plan import Chart, Target, files
@@ -95,6 +95,7 @@ class _Look:
         self._live = read_all(kube)
         self._configs = configs(kube).read
         self._nodes = kube.list("v1", "Node")
+        self._classes = [item["metadata"]["name"] for item in kube.list(*CLASSES[0])]
         self._kubernetes = kube.version()
         self._former = former
 
@@ -105,4 +106,4 @@ class _Look:
         booked = collisions(self._nodes, self._configs | {key: releases[0].values}, only=key)
         # Of a tenant that is not there, nothing was applied.
         former = Former(**self._former[tenant.name]) if live.namespace and tenant.name in self._former else Former()
-        return Seen(live, self._configs.get(key), booked, former, self._kubernetes)
+        return Seen(live, self._configs.get(key), booked, former, self._kubernetes, self._classes)

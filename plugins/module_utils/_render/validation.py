@@ -60,7 +60,7 @@ class Seen:
 
     :ivar config: the whole configuration of its virtual cluster; None where it has none.
     :ivar booked: a sentence for each node whose GPUs another virtual cluster books, too.
-    :ivar kubernetes: version of the host cluster.
+    :ivar kubernetes: version of the host cluster; ``classes``, names of its RuntimeClasses.
     """
 
     live: Live
@@ -68,6 +68,7 @@ class Seen:
     booked: t.Sequence[str]
     former: Former
     kubernetes: str
+    classes: t.Collection[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +95,8 @@ def refusals(tenant: Tenant, releases: t.Sequence[Installation], seen: Seen, dem
     if not target.enforces and pod_policies(vcluster_options(tenant, target.shared)):
         needs = f"{POLICY} needs Kubernetes {SINCE[0]}.{SINCE[1]}, and the host cluster has {seen.kubernetes}."
         problems.add("version-too-old", "gpu_nodes", needs)
+    if tenant.runtime_class and tenant.runtime_class not in seen.classes:
+        problems.append(vcluster.missing_sandbox(tenant.runtime_class, tenant.name, seen.classes))
     _check_scheduler(own, releases[-1].hooks, seen, demands, problems)
     if own and target.flux:
         _check_way(tenant, releases, problems)

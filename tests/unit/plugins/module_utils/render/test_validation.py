@@ -57,7 +57,7 @@ def live(name="ml", change=lambda objects: None):
 
 def found(tenant, live=None, config=None, former=None, demands=NO_DEMANDS, charts="", kubernetes="v1.35.4", **change):
     (wanted,) = tenants_from([tenant])
-    seen = Seen(live or Live(), config, (), former or Former(), kubernetes)
+    seen = Seen(live or Live(), config, (), former or Former(), kubernetes, ["nvidia"])
     return refusals(wanted, of_tenant(wanted, charts), seen, demands, target(**change))
 
 
@@ -141,6 +141,12 @@ def test_an_upgrade_that_needs_a_backup_is_left_to_site():
     kubernetes = ml(vcluster={"kubernetes_version": "v1.36.0"})
     assert placed(found(kubernetes, live(), demands=demands)) == ["ml: backup-required"]
     assert found(ml(), live(), demands=demands) == found(ml(), demands=demands) == []
+
+
+def test_a_sandbox_that_the_cluster_lacks_is_refused():
+    zero = WEB | {"trust": "zero", "gpu_nodes": {"count": 1}, "sandbox": {"runtime_class": "gvisor", "gpus": True}}
+    text = "web: sandbox: there is no RuntimeClass gvisor, in which all pods of tenant web are to run. There are: nvidia."
+    assert only(found(zero)) == ("no-runtime-class", text)
 
 
 # --- schedulers ----------------------------------------------------------------------------------------------------
