@@ -69,6 +69,13 @@ class Operator:
     def inside(self, name: str) -> Cluster:
         """The virtual cluster of a tenant, by the credentials that vCluster keeps on the host cluster."""
         path = self.folder / f"{name}.yml"
+
+        def written() -> tuple[bool | None, str]:
+            secret = self.host.kube.get("v1", "Secret", f"vc-{name}", f"tenant-{name}")
+            return (True, "") if secret else (None, "no Secret")
+
+        # Its pod is ready before.
+        wait_for(f"the credentials of {name}", written, Deadline(300), 2.0)
         options = defaults(vcluster_kubeconfig, name=name, path=str(path), timeout=120)
         vcluster_kubeconfig.reconcile(Run(options, kube=self.host.kube))
         return Cluster(self.lab, self.cache, str(path))
