@@ -1,0 +1,316 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rollout over twelve API servers, by the playbooks themselves: the change is the rules of a Prometheus on each.
+
+The API servers and their etcds are the real programs, which the lab's build left in the cache. There are no nodes: nothing runs there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, kill_tree
+
+NAMES = [f"gpu{number:02}" for number in range(1, 13)]
+BROKEN, SLOW, MUTE = "gpu03", "gpu05", "gpu11"
+WAVES = [{"hosts": "canary"}, {"hosts": "north", "at_once": 2}, {"percent": 100}]
+MONITORING = "monitoring.coreos.com"
+RULES = (f"{MONITORING}/v1", "PrometheusRule", "kubegpu", "monitoring")
+# Seconds, on a machine that does other things.
+START, ROLL = 180, 1500
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _number in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class ApiServer:
+    """An API server with its etcd."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.port, client, peer = free_ports(3)
+        (folder / "tokens.csv").write_text('of-the-test,admin,admin,"system:masters"\n')
+        for command in (["genrsa", "-out", "key"], ["rsa", "-in", "key", "-pubout", "-out", "public"]):
+            subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+        etcd = [
+            next(programs.glob("etcd-*")) / "etcd",
+            "--data-dir=etcd",
+            "--unsafe-no-fsync",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+        ]
+        etcd += [f"--{kind}-client-urls=http://127.0.0.1:{client}" for kind in ("listen", "advertise")]
+        server = [next(programs.glob("kubernetes-*/kube-apiserver")), f"--etcd-servers=http://127.0.0.1:{client}"]
+        server += [
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            "--cert-dir=certificates",
+        ]
+        server += ["--token-auth-file=tokens.csv", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24"]
+        server += [
+            "--service-account-key-file=public",
+            "--service-account-signing-key-file=key",
+            "--service-account-issuer=https://localhost",
+        ]
+        self._log = (folder / "log").open("w")
+        self.processes = [subprocess.Popen(program, cwd=folder, stdout=self._log, stderr=self._log) for program in (etcd, server)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self._log.close()
+
+    @property
+    def kubeconfig(self) -> Path:
+        path = self.folder / "kubeconfig"
+        cluster = {
+            "server": f"https://127.0.0.1:{self.port}",
+            "certificate-authority": str(self.folder / "certificates/apiserver.crt"),
+        }
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "c", "user": {"token": "of-the-test"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "current-context": "c",
+        }
+        path.write_text(yaml.safe_dump(content))
+        path.chmod(0o600)
+        return path
+
+    @property
+    def kube(self) -> Kube:
+        return Kube.connect(kubeconfig=str(self.kubeconfig))
+
+    def has_rules(self) -> bool:
+        return self.kube.get(*RULES) is not None
+
+    def fill(self) -> None:
+        """Wait until it answers, and create what the Prometheus operator would."""
+        awaited(self._answers, START)
+        self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}})
+        for kind in ("PrometheusRule", "ServiceMonitor"):
+            self.kube.create(custom_resource(kind))
+
+    def _answers(self) -> bool:
+        if not (self.folder / "certificates/apiserver.crt").exists():
+            return False
+        try:
+            return self.kube.get("v1", "Namespace", "kube-system") is not None
+        except TenancyError:
+            return False
+
+    def signal(self, number: signal.Signals) -> None:
+        self.processes[1].send_signal(number)
+
+    @contextmanager
+    def slow(self) -> Iterator[None]:
+        """Have it answer in one of four seconds only."""
+        ended = threading.Event()
+
+        def hold() -> None:
+            while not ended.wait(1):
+                self.signal(signal.SIGSTOP)
+                ended.wait(3)
+                self.signal(signal.SIGCONT)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def custom_resource(kind: str) -> dict[str, Any]:
+    names = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower()}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{MONITORING}"},
+        "spec": {"group": MONITORING, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def refusal() -> list[dict[str, Any]]:
+    """A policy that lets no rules in, and its binding."""
+    api, name = "admissionregistration.k8s.io/v1", {"name": "no-rules"}
+    rule = {"apiGroups": [MONITORING], "apiVersions": ["*"], "operations": ["*"], "resources": ["prometheusrules"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false", "message": "no rules here"}]}
+    policy = {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": name, "spec": spec}
+    bound = {"policyName": "no-rules", "validationActions": ["Deny"]}
+    return [policy, {"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding", "metadata": name, "spec": bound}]
+
+
+def awaited(what: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.5)
+
+
+class Fleet:
+    """The clusters, and the inventory in which each is a host.
+
+    :ivar code: exit status of the last playbook.
+    """
+
+    def __init__(self, folder: Path, servers: dict[str, ApiServer]) -> None:
+        self.folder, self.servers, self.code = folder, servers, -1
+        metrics = {"provider": "service_monitor", "namespace": "monitoring"}
+        for name, variables in {"old": {}, "new": {"kubegpu_metrics": metrics}}.items():
+            blueprint = {"about": "clusters of the test", "variables": variables}
+            (folder / f"{name}-2026-11-28.yml").write_text(yaml.safe_dump(blueprint))
+        # Nothing is installed with it.
+        helm = folder / "bin/helm"
+        helm.parent.mkdir()
+        helm.write_text("#!/bin/sh\nexit 1\n")
+        helm.chmod(0o755)
+        rollout = {
+            "name": "rules",
+            "waves": WAVES,
+            "soak": "",
+            "back_to": self.blueprint("old"),
+            "folder": str(folder / "rollouts"),
+        }
+        common = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "kubegpu_cluster_provider": "existing",
+            "kubegpu_tenants": [],
+            "kubegpu_blueprint": self.blueprint("new"),
+            "kubegpu_rollout": rollout,
+        }
+        hosts = {
+            name: {"kubegpu_kubeconfig": str(server.kubeconfig), "kubegpu_kubeconfig_dir": str(folder / "here" / name)}
+            for name, server in servers.items()
+        }
+        groups = {name: {"hosts": dict.fromkeys(members)} for name, members in {"canary": NAMES[:1], "north": NAMES[1:6]}.items()}
+        self.inventory = folder / "hosts.json"
+        self.inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": hosts, "vars": common}} | groups))
+
+    def blueprint(self, name: str) -> str:
+        return str(self.folder / f"{name}-2026-11-28.yml")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+
+    def command(self, playbook: str, *options: str) -> list[str]:
+        return ["ansible-playbook", f"playbooks/{playbook}.yml", f"--inventory={self.inventory}", "--forks=4", *options]
+
+    def play(self, playbook: str, *options: str) -> str:
+        done = subprocess.run(
+            self.command(playbook, *options),
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=ROLL,
+            check=False,
+        )
+        self.code = done.returncode
+        return done.stdout + done.stderr
+
+    def kill_rollout_once(self, what: Callable[[], bool]) -> None:
+        """Begin the rollout, or go on with it, and kill it with all of its processes once something is so."""
+        with (self.folder / "killed").open("w") as log:
+            process = subprocess.Popen(self.command("rollout"), cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+            awaited(lambda: what() or process.poll() is not None, ROLL)
+            assert process.poll() is None, (self.folder / "killed").read_text()[-6000:]
+            kill_tree(process.pid)
+            process.wait()
+
+    def with_rules(self) -> list[str]:
+        return [name for name, server in self.servers.items() if server.has_rules()]
+
+
+@pytest.fixture(name="fleet", scope="module")
+def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("rollout")
+    programs = Path(os.environ["KUBEGPU_CACHE"]) / "programs"
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(ApiServer(folder / name, programs)) for name in NAMES}
+        for server in servers.values():
+            server.fill()
+        fleet = Fleet(folder, servers)
+        said = fleet.play("site", f"--extra-vars=kubegpu_blueprint={fleet.blueprint('old')}")
+        assert (fleet.code, fleet.with_rules()) == (0, []), said[-6000:]
+        yield fleet
+
+
+def test_nothing_begins_while_one_does_not_answer(fleet: Fleet) -> None:
+    fleet.servers[MUTE].signal(signal.SIGSTOP)
+    try:
+        said = fleet.play("rollout")
+    finally:
+        fleet.servers[MUTE].signal(signal.SIGCONT)
+    assert fleet.code == 2, said[-6000:]
+    assert MUTE in said
+    assert fleet.with_rules() == []
+
+
+def test_it_is_killed_twice_goes_on_and_stops_at_the_broken_one(fleet: Fleet) -> None:
+    for item in refusal():
+        fleet.servers[BROKEN].kube.create(item)
+    with fleet.servers[SLOW].slow():
+        fleet.kill_rollout_once(fleet.servers["gpu01"].has_rules)
+        fleet.kill_rollout_once(fleet.servers["gpu02"].has_rules)
+        said = fleet.play("rollout")
+    assert fleet.code == 2, said[-6000:]
+    for line in (
+        "wave 1: as the inventory says: gpu01",
+        f"wave 2: failed, and went back: {BROKEN}",
+        "wave 2: not changed: gpu04, gpu05, gpu06",
+        "wave 3: not changed: gpu07, gpu08, gpu09, gpu10, gpu11, gpu12",
+        "no rules here",
+    ):
+        assert line in said, said[-6000:]
+    assert fleet.with_rules() == ["gpu01", "gpu02"]
+
+
+def test_it_goes_on_once_that_is_mended_and_leaves_a_page(fleet: Fleet) -> None:
+    for item in reversed(refusal()):
+        fleet.servers[BROKEN].kube.delete(item["apiVersion"], item["kind"], "no-rules")
+    with fleet.servers[SLOW].slow():
+        said = fleet.play("rollout")
+    assert fleet.code == 0, said[-6000:]
+    assert fleet.with_rules() == NAMES
+    said = fleet.play("drift", "--check", f"--extra-vars=kubegpu_evidence={fleet.folder}/evidence")
+    assert fleet.code == 0, said[-6000:]
+    said = fleet.play(
+        "fleet", f"--extra-vars=fleet_evidence={fleet.folder}/evidence", f"--extra-vars=fleet_dest={fleet.folder}/page"
+    )
+    assert fleet.code == 0, said[-6000:]
+    page = (fleet.folder / "page/fleet.html").read_text()
+    assert [name for name in NAMES if name not in page] == []
