@@ -95,7 +95,7 @@ format:
 # Anew from requirements/*.in; needs uv.
 lock:
 	cd requirements
-	for name in run dev go bench events galaxy pages gpu newest oldest; do
+	for name in run dev go events bench galaxy pages gpu newest oldest; do
 	    case $$name in newest) python=3.13 ;; oldest) python=3.9 ;; *) python=3.11 ;; esac
 	    uv pip compile --quiet --universal --python-version $$python --generate-hashes --no-annotate --no-emit-index-url \
 	        --no-emit-find-links --custom-compile-command 'make lock' $$name.in -o $$name.txt
