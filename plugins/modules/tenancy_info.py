@@ -240,6 +240,10 @@ shared_scheduler:
   description: Version of the KAI Scheduler that this collection installed in the host cluster. Null without one.
   returned: success
   type: str
+monitoring:
+  description: Whether the cluster has objects of M(kubegpu.tenancy.monitoring), or the right to read that is missing.
+  returned: success
+  type: bool
 sharing:
   description: Names of the tenants on the cluster that use it.
   returned: success

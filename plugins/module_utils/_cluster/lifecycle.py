@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import ApiError
+from .._common.errors import FORBIDDEN, ApiError
 from .._common.values import JsonObject
+from .._vcluster.facts import RUNTIME_CLASS
 from . import facts
 from .status import Seen
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
-
-FORBIDDEN = 403
 
 _HOOKS = "admissionregistration.k8s.io/v1"
 _BETA = "admissionregistration.k8s.io/v1beta1"
@@ -40,7 +39,7 @@ def read(kube: Kube) -> Seen:
     return Seen(
         version=kube.version(),
         nodes=kube.list("v1", "Node"),
-        runtime_classes=kube.list("node.k8s.io/v1", "RuntimeClass"),
+        runtime_classes=kube.list(*RUNTIME_CLASS),
         storage_classes=kube.list("storage.k8s.io/v1", "StorageClass"),
         ingress_classes=kube.list("networking.k8s.io/v1", "IngressClass"),
         daemon_sets=kube.list("apps/v1", "DaemonSet"),

@@ -13,6 +13,9 @@ import typing as t
 
 from .text import shown
 
+# HTTP status of what the caller has no right to.
+FORBIDDEN = 403
+
 _DEFECT = "This is a defect of the collection kubegpu.tenancy: report it, please, with what -vvv shows of it."
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import typing as t
 
 from .._cluster.facts import BOUNDED, MONITORED, READER, SHARED, TENANT
-from .._cluster.lifecycle import FORBIDDEN, lacking, read
+from .._cluster.lifecycle import lacking, read
 from .._cluster.status import Seen, report
 from .._cluster.validation import notes, problems, without_rights
 from .._combinations.validation import Host, check_names, judge
-from .._common.errors import ApiError, Problem, TenancyError, refuse
+from .._common.errors import FORBIDDEN, ApiError, Problem, TenancyError, refuse
 from .._common.names import RUNTIME_CLASS, namespace_of
 from .._common.run import Result, Run
 from .._desired.model import Tenant

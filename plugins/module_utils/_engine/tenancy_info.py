@@ -22,6 +22,7 @@ from .._common.run import Result, Run
 from .._common.values import stamp, utc_now
 from .._desired.model import Tenant
 from .._desired.validation import tenants_from
+from .._metrics.lifecycle import may_have_rules
 from .._queues.status import counted, overview
 from .._tenant.facts import CHANGE, NOT_READ, VERIFY
 from .._tenant.lifecycle import compare_queues, compare_volcano_queues, holds_credentials, queues_of, read_all, shared_scheduler
@@ -103,6 +104,7 @@ def read(run: Run) -> Result:
         temporary=waiting,
         others=sorted({*unlisted, *(one["name"] for one in waiting)} - listed),
         shared_scheduler=shared_scheduler(run.kube),
+        monitoring=may_have_rules(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
         nodes_due=nodes_due,
         node_problems=[problem.data() for problem in node_problems],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._common.errors import ApiError, TenancyError
+from .._common.errors import FORBIDDEN, ApiError, TenancyError
 from .._common.names import KAI_NAMESPACE, TENANT_LABEL, namespace_of
 from .._common.ownership import OWNED_SELECTOR, annotations_of, is_owned, labels_of, last_write
 from .._common.values import JsonObject, Write
@@ -36,8 +36,6 @@ if t.TYPE_CHECKING:
     from .._common.run import Run
 
 Metrics = t.Mapping[str, t.Any]
-
-_FORBIDDEN = 403
 
 
 def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
@@ -90,10 +88,20 @@ def give_rules(run: Run, metrics: Metrics, groups: t.Sequence[JsonObject], dashb
     try:
         _reconcile(run, found, wanted)
     except ApiError as exc:
-        if exc.status != _FORBIDDEN:
+        if exc.status != FORBIDDEN:
             raise
         # The API server has named the right.
         raise exc.saying(f"{exc.message} Give it to the kubeconfig's user by a Role in the namespace of the Prometheus.") from exc
+
+
+def may_have_rules(kube: Kube) -> bool:
+    """Tell whether a cluster has rules or a dashboard of this collection; yes also where the right to read that is missing."""
+    try:
+        return bool(_find(kube, (CONFIG_MAP,), RULES))
+    except ApiError as exc:
+        if exc.status != FORBIDDEN:
+            raise
+        return True
 
 
 def check_reader(run: Run, metrics: Metrics) -> None:

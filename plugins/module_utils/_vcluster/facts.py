@@ -240,7 +240,8 @@ LISTED_CLASS = "kubegpu.tenancy/trust-zero"
 _LISTED_ONLY: Values = {"enabled": True, "selector": {"matchExpressions": [{"key": LISTED_CLASS, "operator": "Exists"}]}}
 # Its value where this collection sets it; people set others.
 LISTED_BASIC = "basic"
-CLASSES = (("node.k8s.io/v1", "RuntimeClass"), ("storage.k8s.io/v1", "StorageClass"))
+RUNTIME_CLASS = ("node.k8s.io/v1", "RuntimeClass")
+CLASSES = (RUNTIME_CLASS, ("storage.k8s.io/v1", "StorageClass"))
 
 # Of all pods that the syncer makes on the host cluster, in place of a class that they name (pkg/controllers/resources/pods/translate/translator.go).
 SYNCED_RUNTIME_CLASS = "sync.toHost.pods.runtimeClassName"
