@@ -198,10 +198,11 @@ unknown:
 import typing as t
 
 from ..module_utils._adapters import registry
-from ..module_utils._adapters.helm import Chart, Helm, find_chart
+from ..module_utils._adapters.helm import Helm
 from ..module_utils._artifacts import plan
 from ..module_utils._artifacts.lifecycle import Artifacts
 from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.charts import charts_of
 from ..module_utils._kernel.host_module import ModuleRun, run_host_module
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -235,12 +236,6 @@ def reconcile(run: Run, helm: Helm, digest: t.Callable[[str], str] = registry.di
         "missing": missing,
         "unknown": unknown,
     }
-
-
-def charts_of(item: plan.Installation) -> tuple[Chart, Chart]:
-    """Return where an installation's chart is upstream, and where it is taken from."""
-    upstream = Chart(item.reference, item.version, item.repository)
-    return upstream, find_chart(item.source, item.chart, item.version, upstream)
 
 
 def main() -> None:

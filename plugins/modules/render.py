@@ -104,9 +104,9 @@ files:
 
 import typing as t
 
-from ..module_utils._adapters.helm import Chart, find_chart
 from ..module_utils._artifacts.plan import Installation
 from ..module_utils._common.run import Result
+from ..module_utils._engine.charts import charts_of
 from ..module_utils._kernel.module import ClusterRun, run_module
 from ..module_utils._render.facts import FORMATS
 from ..module_utils._render.lifecycle import Place, render
@@ -128,8 +128,7 @@ def reconcile(run: ClusterRun) -> Result:
     params = run.params
 
     def template(item: Installation) -> str:
-        upstream = Chart(item.reference, item.version, item.repository)
-        chart = find_chart(item.source, item.chart, item.version, upstream)
+        _upstream, chart = charts_of(item)
         return run.helm.template(item.release, item.namespace, chart, item.values)
 
     path = f"./{params['path'].strip('./')}/{params['name']}"

@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import free_ports
 
 REPO = Path(__file__).parents[2] / "examples/ops-repo"
 TOKEN = "token-of-the-test"
@@ -61,19 +62,13 @@ def _repo(tmp_path: Path) -> Path:
     return folder
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
 def listening(repo: Path, repair: str) -> Iterator[int]:
     """Run the rulebook, and yield the port on which it listens."""
     book = repo / "schedule/rulebook.yml"
     rules = yaml.safe_load(book.read_text())
-    port = rules[0]["sources"][0]["eda.builtin.webhook"]["port"] = free_port()
+    (port,) = free_ports(1)
+    rules[0]["sources"][0]["eda.builtin.webhook"]["port"] = port
     book.write_text(yaml.safe_dump(rules))
     command = ["ansible-rulebook", "--rulebook=schedule/rulebook.yml", "--inventory=schedule/localhost.yml"]
     command += ["--env-vars=WEBHOOK_TOKEN,REPAIR,PWD", "--verbose"]

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -38,6 +39,15 @@ docker container ls --all --format 'container {{.Names}}'
 docker network ls --format 'network {{.Name}}'
 docker volume ls --format 'volume {{.Name}}'
 """
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback on which nothing listens, each another one."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _number in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 def kill_tree(pid: int) -> None:

@@ -9,13 +9,14 @@ import datetime
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import free_ports
 
 STEP = 300
 
@@ -71,9 +72,8 @@ class Server:
         self._data.mkdir()
         (folder / "prometheus.yml").write_text("scrape_configs: []\n")
         self._configuration = folder / "prometheus.yml"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+        (port,) = free_ports(1)
+        self._address = f"127.0.0.1:{port}"
         self.url = f"http://{self._address}"
 
     def load(self, scrapes: Scrapes) -> None:

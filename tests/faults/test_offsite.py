@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Store
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports
 
 CONTENT = b"an archive" * 1000
 RECORD = {
@@ -40,9 +39,8 @@ class Elsewhere:
         self.files = folder / "elsewhere"
         self.files.mkdir()
         self.backups = folder / "backups"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        (port,) = free_ports(1)
+        address = f"127.0.0.1:{port}"
         programs = folder / "programs"
         programs.mkdir()
         for name, script in (("ansible-playbook", "exit 0"), ("curl", "cat >&2")):

@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,7 +23,9 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, kill_tree
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports, kill_tree
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import Site
+from ansible_collections.kubegpu.tenancy.tests.unit.test_rollout_playbook import awaited
 
 NAMES = [f"gpu{number:02}" for number in range(1, 13)]
 BROKEN, SLOW, MUTE = "gpu03", "gpu05", "gpu11"
@@ -34,14 +34,6 @@ MONITORING = "monitoring.coreos.com"
 RULES = (f"{MONITORING}/v1", "PrometheusRule", "kubegpu", "monitoring")
 # Seconds, on a machine that does other things.
 START, ROLL = 180, 1500
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _number in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class ApiServer:
@@ -172,30 +164,16 @@ def refusal() -> list[dict[str, Any]]:
     return [policy, {"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding", "metadata": name, "spec": bound}]
 
 
-def awaited(what: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.5)
-
-
-class Fleet:
-    """The clusters, and the inventory in which each is a host.
-
-    :ivar code: exit status of the last playbook.
-    """
+class Fleet(Site):
+    """The clusters, and the inventory in which each is a host."""
 
     def __init__(self, folder: Path, servers: dict[str, ApiServer]) -> None:
-        self.folder, self.servers, self.code = folder, servers, -1
+        super().__init__(folder)
+        self.servers = servers
         metrics = {"provider": "service_monitor", "namespace": "monitoring"}
         for name, variables in {"old": {}, "new": {"kubegpu_metrics": metrics}}.items():
             blueprint = {"about": "clusters of the test", "variables": variables}
             (folder / f"{name}-2026-11-28.yml").write_text(yaml.safe_dump(blueprint))
-        # Nothing is installed with it.
-        helm = folder / "bin/helm"
-        helm.parent.mkdir()
-        helm.write_text("#!/bin/sh\nexit 1\n")
-        helm.chmod(0o755)
         rollout = {
             "name": "rules",
             "waves": WAVES,
@@ -221,10 +199,6 @@ class Fleet:
 
     def blueprint(self, name: str) -> str:
         return str(self.folder / f"{name}-2026-11-28.yml")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return os.environ | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
 
     def command(self, playbook: str, *options: str) -> list[str]:
         return ["ansible-playbook", f"playbooks/{playbook}.yml", f"--inventory={self.inventory}", "--forks=4", *options]

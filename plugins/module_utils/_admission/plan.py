@@ -59,7 +59,11 @@ def policies(
     if queues is not None:
         return queue_policies(tenant, queues, gpu_sharing, sandbox, added_image)
     # With a KAI Scheduler of its own, the tenant itself can write what tells a pod which GPU it shares.
-    devices = _device_rules(False, "", added_image) if trust == "partial" and shares_nodes and not gpu_sharing else []
+    devices = (
+        _device_rules(by_kai=False, sandbox="", added_image=added_image)
+        if trust == "partial" and shares_nodes and not gpu_sharing
+        else []
+    )
     rules = [*devices, *([_sandbox_rule(sandbox)] if sandbox else [])]
     if not rules:
         return []
@@ -78,7 +82,7 @@ def queue_policies(
     :arg added_image: as of ``policies``.
     """
     admits = f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
-    rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(True, sandbox, added_image)]
+    rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True, sandbox=sandbox, added_image=added_image)]
     if sandbox:
         admits, rules = f"{admits}; {_in_class(sandbox)}", [*rules, _sandbox_rule(sandbox)]
     return [*_policies(tenant, admits, _variables(), rules), *_workload_policies(tenant, sandbox)]

@@ -46,7 +46,7 @@ def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: st
     found = [line for _tenant, values in present for line in (_storage(cluster, values), _ingress(cluster, values))]
     if with_gpus:
         found += [_offer(cluster), _class(cluster, runtime_class)]
-    found += [_sandbox(cluster, tenant) for tenant, _values in present if tenant.runtime_class]
+    found += [missing_sandbox(tenant.runtime_class, tenant.name, cluster["runtime_classes"]) for tenant, _values in present]
     found += [_taints(cluster, tenant, values) for tenant, values in with_gpus]
     # What the cluster lacks is said once, even if several tenants need it.
     return list(dict.fromkeys(filter(None, found)))
@@ -153,12 +153,6 @@ def _class(cluster: JsonObject, runtime_class: str) -> Problem | None:
         f"kubegpu_runtime_class: there is no RuntimeClass {runtime_class}. {others} Where pods get their GPUs without one, write "
         "kubegpu_runtime_class: ''.",
     )
-
-
-def _sandbox(cluster: JsonObject, tenant: Tenant) -> Problem | None:
-    if tenant.runtime_class in cluster["runtime_classes"]:
-        return None
-    return missing_sandbox(tenant.runtime_class, tenant.name, cluster["runtime_classes"])
 
 
 def _storage(cluster: JsonObject, values: Values) -> Problem | None:

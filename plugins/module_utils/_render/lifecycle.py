@@ -20,7 +20,8 @@ from .._desired.validation import tenants_from
 from .._kai.values import parse_manifests
 from .._tenant.lifecycle import read_all
 from .._tenant.status import Live
-from .._vcluster.facts import CLASSES, minor_version
+from .._vcluster.classes import runtime_classes
+from .._vcluster.facts import minor_version
 from .._vcluster.inventory import configs
 from .._vcluster.overlaps import collisions
 from .plan import Chart, Target, files
@@ -95,7 +96,7 @@ class _Look:
         self._live = read_all(kube)
         self._configs = configs(kube).read
         self._nodes = kube.list("v1", "Node")
-        self._classes = [item["metadata"]["name"] for item in kube.list(*CLASSES[0])]
+        self._classes = runtime_classes(kube)
         self._kubernetes = kube.version()
         self._former = former
 

@@ -101,9 +101,10 @@ def _listed(documents: Documents, annotations: t.Mapping[str, str]) -> Documents
 def _on_host(tenant: Tenant, target: Target) -> Documents:
     """Return what a tenant has on the host cluster beside its Helm release."""
     options, name = vcluster_options(tenant, target.shared), namespace_of(tenant.name)
-    metadata = namespace_metadata(wanted(options), None)
+    described = wanted(options)
+    metadata = namespace_metadata(described, None)
     metadata["annotations"][RENDERED_ANNOTATION] = target.host
-    policies = [*(record_policies(tenant.name) if target.enforces else []), *pod_policies(options)]
+    policies = [*(record_policies(tenant.name) if target.enforces else []), *pod_policies(options, described)]
     own = tenant.own_scheduler
     read_by = kai_objects(tenant.name, name, target.metrics) if target.metrics and own and own.own_kai else []
     found = {"namespace.yaml": [new_namespace(tenant.name, name, metadata)], "policies.yaml": policies, "metrics.yaml": read_by}

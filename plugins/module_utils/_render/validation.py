@@ -27,7 +27,7 @@ from .._kai.validation import release as find_release
 from .._vcluster import validation as vcluster
 from .._vcluster.facts import RESTORING, SCHEDULER_ANNOTATION
 from .._vcluster.lifecycle import pod_policies
-from .._vcluster.values import kubernetes_of
+from .._vcluster.values import kubernetes_of, wanted
 from .facts import HELM_RELEASE
 from .plan import Target
 from .values import chart_of
@@ -92,11 +92,11 @@ def refusals(tenant: Tenant, releases: t.Sequence[Installation], seen: Seen, dem
     _check_state(tenant, seen.live, problems)
     _check_virtual_cluster(tenant, releases[0].values, seen, demands, problems)
     problems.extend(Problem("gpus-in-use", f"node_selector: {sentence}.") for sentence in seen.booked)
-    if not target.enforces and pod_policies(vcluster_options(tenant, target.shared)):
+    options = vcluster_options(tenant, target.shared)
+    if not target.enforces and pod_policies(options, wanted(options)):
         needs = f"{POLICY} needs Kubernetes {SINCE[0]}.{SINCE[1]}, and the host cluster has {seen.kubernetes}."
         problems.add("version-too-old", "gpu_nodes", needs)
-    if tenant.runtime_class and tenant.runtime_class not in seen.classes:
-        problems.append(vcluster.missing_sandbox(tenant.runtime_class, tenant.name, seen.classes))
+    problems.extend(filter(None, [vcluster.missing_sandbox(tenant.runtime_class, tenant.name, seen.classes)]))
     _check_scheduler(own, releases[-1].hooks, seen, demands, problems)
     if own and target.flux:
         _check_way(tenant, releases, problems)
@@ -223,7 +223,7 @@ def _secret(path: str) -> Problem:
 
 
 def former_of(documents: t.Iterable[JsonObject]) -> Former:
-    """Return which scheduler the file of one has: Flux's objects for it, or what helm is told of it."""
+    """Return which scheduler a file describes, by Flux's objects or by the chart of a Helm release."""
     for item in documents:
         flux = item.get("kind") == HELM_RELEASE[1]
         paths = ("spec.releaseName", "spec.chart.spec.version") if flux else ("release", "version")

@@ -76,7 +76,7 @@ def chart_of(item: Installation) -> tuple[str, str]:
 
 
 def chart_reference(item: Installation) -> JsonObject:
-    """Return what ``helm upgrade --install`` is told of a release, beside its values."""
+    """Return the arguments of ``helm upgrade --install`` for a release, without its values."""
     repository, chart = chart_of(item)
     place = {"release": item.release, "namespace": item.namespace, "hooks": item.hooks}
     return place | {"repository": repository, "chart": chart, "version": item.version}

@@ -12,12 +12,18 @@ import typing as t
 from .._common.errors import refuse
 from .._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
 from .._common.values import JsonObject
-from .facts import CLASSES, LISTED_BASIC, LISTED_CLASS
+from .facts import CLASSES, LISTED_BASIC, LISTED_CLASS, RUNTIME_CLASS
 from .status import classes_to_list, is_zero_trust
 from .validation import missing_sandbox
 
 if t.TYPE_CHECKING:
+    from .._adapters.kubernetes import Kube
     from .._common.run import Run
+
+
+def runtime_classes(kube: Kube) -> list[str]:
+    """Return the names of a cluster's RuntimeClasses."""
+    return [item["metadata"]["name"] for item in kube.list(*RUNTIME_CLASS)]
 
 
 class ListedClasses:
@@ -35,9 +41,8 @@ class ListedClasses:
 
         :raises Refused: if there is none of that name.
         """
-        there = [item["metadata"]["name"] for item in self.run.kube.list(*CLASSES[0])]
-        if name not in there:
-            refuse([missing_sandbox(name, tenant, there)])
+        if problem := missing_sandbox(name, tenant, runtime_classes(self.run.kube)):
+            refuse([problem])
 
     def ensure_listed(self) -> None:
         """List the classes that every tenant of trust zero needs, once its namespace exists."""

@@ -148,7 +148,7 @@ class VirtualCluster:
 
     def _policies(self, asked: Wanted) -> list[JsonObject]:
         """Return the policies of the host's API server that bound the tenant's pods; none where what is recorded is asked for."""
-        return [] if asked.recorded else pod_policies(with_defaults(self.run.params))
+        return [] if asked.recorded else pod_policies(with_defaults(self.run.params), asked)
 
     def paused(self) -> Result:
         """End its control plane and its pods, and keep its data."""
@@ -195,14 +195,14 @@ class VirtualCluster:
         return self.run.result(namespace=self.namespace)
 
 
-def pod_policies(params: Params) -> list[JsonObject]:
+def pod_policies(params: Params, described: Wanted) -> list[JsonObject]:
     """Return the policies of the host's API server that bound a tenant's pods; none where they need no bounds of it.
 
-    :arg params: options of module vcluster, with defaults filled in.
+    :arg params: options of module vcluster, with defaults filled in; ``described``, what they describe.
     """
     queues = _leaf_names(params["host_queues"]) if params["host_scheduler"] else None
     shares_nodes, sandbox = params["gpu_quota"] is not None, params["sandbox"] or ""
-    added = added_image(wanted(params).values)
+    added = added_image(described.values)
     return policies(params["name"], params["trust"], queues, shares_nodes, params["gpu_sharing"], sandbox, added)
 
 

@@ -243,11 +243,14 @@ def check_skew(version: str, kubernetes_version: str | None, host_version: str) 
         )
 
 
-def missing_sandbox(name: str, tenant: str, there: t.Iterable[str]) -> Problem:
-    """Return the problem of a tenant whose pods are to run in a RuntimeClass that the host cluster lacks.
+def missing_sandbox(name: str, tenant: str, there: t.Collection[str]) -> Problem | None:
+    """Return the problem of a tenant whose pods are to run in a RuntimeClass that the host cluster lacks; None without one.
 
+    :arg name: of the RuntimeClass; empty for a tenant without a sandbox.
     :arg there: RuntimeClasses of the host cluster.
     """
+    if not name or name in there:
+        return None
     others = ", ".join(sorted(there)) or "none"
     return Problem(
         "no-runtime-class",
