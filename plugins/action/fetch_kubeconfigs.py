@@ -27,7 +27,7 @@ from ..module_utils._common.text import shown
 from ..module_utils._gateway.facts import CLUSTER_NAME
 from ..module_utils._gateway.values import reached, target_of
 from ..module_utils._kubeconfig import current, plan
-from ..module_utils._kubeconfig.values import with_login
+from ..module_utils._kubeconfig.values import expiry, iso, with_login
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     # Of the host: the type path would take the home directory of the controller.
@@ -75,6 +75,7 @@ class ActionModule(ActionBase):
             required_by={"tenants": ("tenants_dir",)},
         )
         args["dest"] = os.path.abspath(args["dest"])
+        self._expires: dict[str, str | None] = {}
         run = Run(args, self._task.check_mode)
         try:
             args |= {option: self._expanded(args[option]) for option in ("cluster", "tenants_dir") if args[option]}
@@ -88,7 +89,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": exc.message}
         except OSError as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
-        result = run.result(dest=args["dest"]) | ({"warnings": run.warnings} if run.warnings else {})
+        result = run.result(dest=args["dest"], expires=self._expires) | ({"warnings": run.warnings} if run.warnings else {})
         return result | {"failed": True, "msg": "\n".join(problems)} if problems else result
 
     def _read(self, wanted: dict[str, str]) -> dict[str, str]:
@@ -150,6 +151,7 @@ class ActionModule(ActionBase):
             text = None if expected else decoded(line, path)
             if text is not None and name != CLUSTER:
                 check_credentials(text, path)
+                self._expires[tenant_of(name)] = ends_at(text, path)
             elif text is not None:
                 text = self._for_here(run, text, path)
             text = None if text is None else self._reached(run, text, name, path)
@@ -225,6 +227,17 @@ class ActionModule(ActionBase):
 def tenant_file(name: str) -> str:
     """Return the path of a tenant's kubeconfig below the folder on the controller."""
     return f"tenants/{name}.yml"
+
+
+def tenant_of(path: str) -> str:
+    """Return the name of the tenant of a file, the other way round."""
+    return os.path.basename(path).removesuffix(".yml")
+
+
+def ends_at(kubeconfig: str, path: str) -> str | None:
+    """Return when the certificate or token in a tenant's kubeconfig ends, in UTC; None where that is not known."""
+    users = (plan.read(kubeconfig.encode(), path) or {}).get("users") or [{}]
+    return iso(expiry(users[0].get("user") or {}))
 
 
 def login_file(path: str) -> str:

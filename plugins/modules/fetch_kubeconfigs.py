@@ -91,6 +91,12 @@ dest:
   returned: success
   type: str
   sample: /home/operator/.kube/dc1
+expires:
+  description:
+    - By the name of a tenant whose kubeconfig is on the host, when the certificate or token in it ends, in UTC. Null where that is not known.
+  returned: success
+  type: dict
+  sample: {team-ml: "2027-11-28T12:00:00Z"}
 steps:
   description: What was done, or would be done in check mode, in that order, and why.
   returned: when there is something to do

@@ -12,7 +12,8 @@ author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Reads every C(tenancy.json) in a folder and below, and merges them. Of each cluster and tenant, the newest evidence counts. A run that was
     limited to some clusters or tenants replaces nothing of the others.
-  - Writes C(fleet.json), by the collection's C(docs/fleet.schema.json), and C(fleet.html), a page without scripts or network.
+  - Writes C(fleet.json), by the collection's C(docs/fleet.schema.json), C(fleet.html), a page without scripts or network, and C(fleet.prom), series
+    in Prometheus' text format.
   - It runs on the controller and asks no cluster.
   - In check mode, writes nothing.
 extends_documentation_fragment:
@@ -36,6 +37,12 @@ options:
       - Names of the clusters that the fleet has. Those without evidence are listed, and others are left out. Empty for all in the evidence.
     type: list
     elements: str
+  backups:
+    description:
+      - By the name of a cluster, the folder on the controller with its backups, as O(kubegpu.tenancy.tenant_backup#module:folder). Times of the
+        newest backups of its tenants are then in the files.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -44,6 +51,8 @@ EXAMPLES = r"""
     folder: /srv/kubegpu/evidence
     dest: /srv/www/kubegpu
     clusters: "{{ groups['kubegpu_clusters'] }}"
+    backups:
+      gpu1: /var/backups/kubegpu
 """
 
 RETURN = r"""

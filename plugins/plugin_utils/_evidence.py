@@ -47,7 +47,7 @@ _USES = ("allocated", "requested")
 _OF_ALL = ("accepted_hazards", "hazards", "upgrade_notes", "steps")
 _OF_TENANTS = (
     *("name", "trust", "network_policies", "wanted_state", "state", "failure", "vcluster", "digest", "images", "created"),
-    *("verified_at", "kubeconfig"),
+    *("verified_at", "kubeconfig", "kubeconfig_expires"),
 )
 _OF_GPUS = ("promised", "quota", "requested", "reserved", "in_use", "shares", "shared_with", "claimed", "others")
 

@@ -153,9 +153,16 @@ def _seen(found: JsonObject, at: str) -> JsonObject:
 def _take_seen(cluster: _Cluster, at: str, seen: JsonObject) -> None:
     """Take what a run saw of a cluster, where it acted on some tenants only, of these."""
     cluster.read_at, cluster.blueprint, cluster.gpus, cluster.shared = at, seen["blueprint"], seen["gpus"], seen["shared"]
-    cluster.tenants = cluster.tenants | seen["tenants"] if seen["only"] else seen["tenants"]
+    tenants = {name: _with_kubeconfig(tenant, cluster.tenants.get(name)) for name, tenant in seen["tenants"].items()}
+    cluster.tenants = cluster.tenants | tenants if seen["only"] else tenants
     # Of no run that failed, and of no tenant that one acted on.
     cluster.waits[""] = seen["waits"]
+
+
+def _with_kubeconfig(tenant: JsonObject, before: JsonObject | None) -> JsonObject:
+    """Return a tenant, of which a run that read no kubeconfig knows what an earlier run knew."""
+    known = tenant["kubeconfig_expires"] or (before or {}).get("kubeconfig_expires")
+    return tenant | {"kubeconfig_expires": known}
 
 
 def _tenant(tenant: JsonObject, at: str) -> JsonObject:
@@ -165,7 +172,20 @@ def _tenant(tenant: JsonObject, at: str) -> JsonObject:
         "state": tenant["state"],
         "vcluster": tenant["vcluster"]["running"],
         "scheduler": _release(tenant["scheduler"]) if tenant["scheduler"] else None,
+        "kubeconfig_expires": _checked(tenant.get("kubeconfig_expires")),
+        # Backups are no part of evidence.
+        "backed_up_at": None,
     }
+
+
+def _checked(at: str | None) -> str | None:
+    """Return a time as it is.
+
+    :raises ValueError: where it is none.
+    """
+    if at is not None:
+        stamped(at)
+    return at
 
 
 def _release(scheduler: JsonObject) -> JsonObject:

@@ -15,7 +15,8 @@ from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import refusal
 from ..module_utils._common.parties import reason
 from ..module_utils._common.text import shown
-from ..module_utils._common.values import JsonObject
+from ..module_utils._common.values import JsonObject, moment, stamp
+from ._backups import Store
 from ._fleet import merged, summary
 
 # Files of evidence, and bytes of one of them: that of 2,000 tenants has 14 MB.
@@ -38,9 +39,12 @@ def found(folder: str) -> list[str]:
     return sorted(paths)
 
 
-def state(folder: str, now: str, clusters: t.Collection[str] | None = None) -> JsonObject:
-    """Return the state of the fleet, as ``merged`` does.
+def state(
+    folder: str, now: str, clusters: t.Collection[str] | None = None, backups: t.Mapping[str, str] | None = None
+) -> JsonObject:
+    """Return the state of the fleet, as ``merged`` does, with the time of each tenant's newest backup.
 
+    :arg backups: by the name of a cluster, the folder of its backups.
     :raises TenancyError: as ``found``.
     """
     runs, unread = [], []
@@ -51,7 +55,17 @@ def state(folder: str, now: str, clusters: t.Collection[str] | None = None) -> J
             runs.append(summary(parse_json(files.read_file(path, LARGEST) or b"", LARGEST), place))
         except Exception as exc:
             unread.append(f"{shown(os.path.relpath(path, folder))} was not read: {reason(exc)}")
-    return merged(runs, now, clusters, unread)
+    fleet = merged(runs, now, clusters, unread)
+    for cluster in fleet["clusters"]:
+        if kept := (backups or {}).get(cluster["name"]):
+            for tenant in cluster["tenants"]:
+                tenant["backed_up_at"] = _backed_up_at(Store(kept, cluster["name"], tenant["name"]))
+    return fleet
+
+
+def _backed_up_at(store: Store) -> str | None:
+    """Return when the newest backup of a tenant was made; None without one. Backups that are dated in the future do not count."""
+    return next((stamp(moment(kept.at)) for kept in store.all() if not kept.is_ahead), None)
 
 
 def pages(fleet: JsonObject, folder: str, dest: str) -> dict[str, str]:

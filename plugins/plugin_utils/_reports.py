@@ -139,6 +139,8 @@ def _cluster_report(cluster: str, variables: Mapping) -> JsonObject:
     unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
     # The ledger is noted at the end of a run. Without it, what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger else NOT_REACHED
+    expires = registered(variables, "_kubegpu_kubeconfigs").get("expires") or {}
+    tenants = _tenants(desired, {} if missing else live, ledger, worked_on, missing or NOT_REACHED)
     return {
         "cluster": cluster,
         "evidence": variables.get("kubegpu_evidence") or "",
@@ -146,7 +148,7 @@ def _cluster_report(cluster: str, variables: Mapping) -> JsonObject:
         "combinations": dict(desired.get("combinations") or {}),
         "noted": noted,
         "failures": unnoted + noted,
-        "tenants": _tenants(desired, {} if missing else live, ledger, worked_on, missing or NOT_REACHED),
+        "tenants": [tenant | {"kubeconfig_expires": expires.get(tenant["name"])} for tenant in tenants],
         "listed": [tenant["name"] for tenant in desired.get("tenants") or []],
         "removed": _removed(desired, worked_on),
         "only": list(desired.get("only") or []),

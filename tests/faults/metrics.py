@@ -59,18 +59,18 @@ class Scrapes:
 
 
 class Server:
-    """A Prometheus with blocks of samples.
+    """A Prometheus with blocks of samples, or one that reads what its configuration names.
 
     :ivar url: its address.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, configuration: str = "scrape_configs: []\n") -> None:
         self._data = folder / "data"
         self._log = folder / "log"
         self._text = folder / "samples"
         self._process: subprocess.Popen[bytes] | None = None
         self._data.mkdir()
-        (folder / "prometheus.yml").write_text("scrape_configs: []\n")
+        (folder / "prometheus.yml").write_text(configuration)
         self._configuration = folder / "prometheus.yml"
         (port,) = free_ports(1)
         self._address = f"127.0.0.1:{port}"

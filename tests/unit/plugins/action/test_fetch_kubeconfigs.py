@@ -135,6 +135,14 @@ def listing(dest: Path) -> list[str]:
     return sorted(str(path.relative_to(dest)) for path in dest.rglob("*") if path.is_file())
 
 
+def test_when_a_kubeconfig_ends_is_told_and_its_content_is_not(host, tmp_path):
+    claims = base64.urlsafe_b64encode(b'{"exp": 1827392400}').decode().rstrip("=")
+    (host / "tenants/team.yml").write_text(TEXT.replace("user: {}", f"user: {{token: e30.{claims}.{KEY}}}"))
+    result = fetch(host, ["team", "it's"], tmp_path / "here", check_mode=True)
+    assert result["expires"] == {"team": "2027-11-28T09:00:00Z", "it's": None}
+    assert KEY not in str(result)
+
+
 def test_all_come_as_they_are_and_only_once(host, tmp_path):
     tenants, dest = ["team", "it's"], tmp_path / "here/dc1"
     predicted = fetch(host, tenants, dest, check_mode=True)

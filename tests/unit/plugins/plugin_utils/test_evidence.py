@@ -153,6 +153,14 @@ def test_drift_is_that_of_the_clusters_in_the_folder():
     assert (only["problems"], [row["cluster"] for row in only["drift"]["differences"]]) == ([], ["gpu1"])
 
 
+def test_when_the_kubeconfigs_end_that_were_brought_here():
+    inventory = Inventory().cluster(_kubegpu_kubeconfigs={"expires": {"ml": "2027-11-28T09:00:00Z"}})
+    found = evidence(inventory.reports(), AT)["clusters"][0]["tenants"]
+    assert {one["name"]: one["kubeconfig_expires"] for one in found} == {"ml": "2027-11-28T09:00:00Z"}
+    found = evidence(Inventory().cluster().reports(), AT)["clusters"][0]["tenants"]
+    assert [one["kubeconfig_expires"] for one in found] == [None]
+
+
 def test_values_of_charts_are_digests():
     found = of_drift(drifted())
     assert SECRET not in json.dumps(found) + page(found) + junit(found)

@@ -1,0 +1,123 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The series of a fleet in a real Prometheus, read by node_exporter: each of its alerts is raised by what it is about. Needs no lab."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Store
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports
+from ansible_collections.kubegpu.tenancy.tests.faults.metrics import Server
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import Site
+from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_backups import record
+from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_fleet import run, write
+
+RULES = ROOT / "roles/monitoring/files/kubegpu.rules.yml"
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+def ago(days: float) -> str:
+    return stamp(NOW - datetime.timedelta(days=days))
+
+
+def seen(cluster: str, days: float, **what: Any) -> dict[str, Any]:
+    """Evidence of some days ago, of a cluster on which nothing is wrong but what is said."""
+    found = run(cluster, at="00:00", tenants=("ml", "web"), **what) | {"at": ago(days)}
+    for tenant in found["clusters"][0]["tenants"]:
+        tenant["scheduler"] = tenant["scheduler"] | {"end_of_support": f"{NOW + datetime.timedelta(days=400):%Y-%m}"}
+        tenant["kubeconfig_expires"] = ago(-300)
+    return found
+
+
+def evidence(folder: Path) -> None:
+    """Write evidence of four clusters: one as it should be, one that differs, one with a failure, and one that nobody has looked at."""
+    write(folder, "fine", seen("fine", 0.5))
+    write(
+        folder,
+        "edited",
+        seen("edited", 0.5, name="drift", pending=["edited/ml: queues, a: 1, wanted 2", "edited: device plugin"]),
+    )
+    ends = seen("broken", 0.5, problems=["broken/ml: check gpu failed: no GPU"])
+    ml, web = ends["clusters"][0]["tenants"]
+    ml["scheduler"] = ml["scheduler"] | {"end_of_support": f"{NOW:%Y-%m}", "release": "v0.13.1", "running": "v0.13.1"}
+    web["kubeconfig_expires"] = ago(-3)
+    write(folder, "broken", ends)
+    write(folder, "old", seen("old", 3))
+
+
+def backups(folder: Path) -> None:
+    """Keep backups of one cluster: of a tenant that of last night, of the other that of four days ago."""
+    for tenant, days in (("ml", 0.5), ("web", 4)):
+        whole = record(0, tenant=tenant, at=ago(days).replace("Z", "+00:00"))
+        Store(str(folder), "fine", tenant).keep(whole, b"content", None)
+
+
+@contextlib.contextmanager
+def exporter(folder: Path) -> Iterator[str]:
+    """Have a node_exporter that reads the series in a folder, and yield its address."""
+    program = "prometheus-node-exporter"
+    assert shutil.which(program), f"tools/package {program} {program} installs it"
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    options = ["--collector.disable-defaults", "--collector.textfile", f"--collector.textfile.directory={folder}"]
+    with subprocess.Popen([program, *options, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL) as process:
+        try:
+            yield address
+        finally:
+            process.terminate()
+
+
+def alerts(server: Server) -> set[tuple[str, str, str]]:
+    """Return the alerts that are raised, with their clusters and tenants."""
+    with urllib.request.urlopen(f"{server.url}/api/v1/alerts", timeout=30) as answer:
+        found = [one["labels"] for one in json.load(answer)["data"]["alerts"] if one["state"] == "firing"]
+    return {(one["alertname"], one.get("cluster", ""), one.get("tenant", "")) for one in found}
+
+
+def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
+    evidence(tmp_path / "evidence")
+    backups(tmp_path / "backups")
+    site = Site(tmp_path)
+    for name in ("fine", "edited", "broken", "old", "never"):
+        site.add(name, None, **({"kubegpu_backup_folder": str(tmp_path / "backups")} if name == "fine" else {}))
+    page = tmp_path / "page"
+    said = site.run(f"--extra-vars=fleet_evidence={tmp_path}/evidence", f"--extra-vars=fleet_dest={page}", playbook="fleet")
+    assert site.code == 0, said
+
+    (rules,) = [group for group in yaml.safe_load(RULES.read_text())["groups"] if group["name"] == "kubegpu-fleet"]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [rules | {"interval": "1s"}]}))
+    with exporter(page) as address:
+        scrape = {
+            "job_name": "fleet",
+            "scrape_interval": "1s",
+            "scrape_timeout": "1s",
+            "static_configs": [{"targets": [address]}],
+        }
+        configuration = {"rule_files": [str(tmp_path / "rules.yml")], "scrape_configs": [scrape]}
+        with Server(tmp_path, yaml.safe_dump(configuration)) as server:
+            until = time.monotonic() + 60
+            while len({name for name, _cluster, _tenant in alerts(server)}) < len(rules["rules"]) and time.monotonic() < until:
+                time.sleep(1)
+            found = alerts(server)
+    assert found == {
+        ("KubegpuClusterDiffers", "edited", ""),
+        ("KubegpuClusterWaits", "broken", ""),
+        ("KubegpuEvidenceOld", "old", ""),
+        ("KubegpuEvidenceOld", "never", ""),
+        ("KubegpuBackupOld", "fine", "web"),
+        ("KubegpuKubeconfigExpires", "broken", "web"),
+        ("KubegpuSupportEnds", "broken", "ml"),
+    }
