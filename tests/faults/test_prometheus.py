@@ -28,10 +28,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
     KAI_SCHEDULER_NAME,
     QUEUE_LABEL,
     RESERVATION_NAMESPACE,
+    SHARD,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import OPERATOR
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION, OPERATOR
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics import facts
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, ROOT, Cluster, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import IMAGE, module_of
@@ -69,6 +70,7 @@ RULES = (ROOT / "roles/monitoring/files/kubegpu.rules.yml").read_text()
 MONITORING = "monitoring.coreos.com/v1"
 DEPLOYMENT = ("apps/v1", "Deployment")
 SCHEDULER = "kai-scheduler-default"
+WEBHOOK = "ValidatingWebhookConfiguration"
 KINDS = ("ClusterRole", "ClusterRoleBinding", "ServiceAccount", "Service", "Deployment")
 # Workers are stopped here, and nothing of the monitoring with them.
 PLACE = {
@@ -164,6 +166,33 @@ def without(kube: Kube, namespace: str, *names: str) -> Iterator[None]:
     finally:
         for name in reversed(names):
             scale(name, 1)
+
+
+@contextlib.contextmanager
+def hourly(kube: Kube) -> Iterator[None]:
+    """Have a KAI Scheduler that begins a cycle each hour."""
+
+    def every(period: str | None) -> None:
+        kube.patch(*SHARD, "default", {"spec": {"args": {"schedule-period": period}}})
+
+    every("1h")
+    try:
+        yield
+    finally:
+        every(None)
+
+
+@contextlib.contextmanager
+def webhook(kube: Kube, address: str) -> Iterator[None]:
+    """Have an API server that asks an address before it takes what KAI Scheduler writes for each pod that it places."""
+    rule = {"apiGroups": ["scheduling.run.ai"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["bindrequests"]}
+    answers = {"failurePolicy": "Ignore", "timeoutSeconds": 15, "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    hook = {"name": "slow.example.com", "clientConfig": {"url": f"https://{address}:8080/"}, "rules": [rule]} | answers
+    kube.create({"apiVersion": ADMISSION, "kind": WEBHOOK, "metadata": {"name": "slow"}, "webhooks": [hook]})
+    try:
+        yield
+    finally:
+        kube.delete(ADMISSION, WEBHOOK, "slow")
 
 
 @contextlib.contextmanager
@@ -300,8 +329,8 @@ class Watch:
             self.run("wait", "--for=condition=Ready", "--timeout=240s", f"node/{node}")
 
     @contextlib.contextmanager
-    def halted(self, namespace: str, name: str) -> Iterator[None]:
-        """Halt the only container of a pod on the host cluster.
+    def halted(self, namespace: str, name: str) -> Iterator[str]:
+        """Halt the only container of a pod on the host cluster, and yield the pod's address.
 
         :arg name: the beginning of the pod's.
         """
@@ -311,7 +340,7 @@ class Watch:
         kill = ("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal")
         self.cluster.on_node(found["spec"]["nodeName"], *kill, "SIGSTOP", container)
         try:
-            yield
+            yield found["status"]["podIP"]
         finally:
             self.cluster.on_node(found["spec"]["nodeName"], *kill, "SIGCONT", container)
 
@@ -427,6 +456,23 @@ def test_a_scheduler_is_gone(watch: Watch) -> None:
 def test_a_scheduler_does_not_answer(watch: Watch) -> None:
     with watch.halted("tenant-team", SCHEDULER):
         watch.raised("SchedulerNotRead", namespace="tenant-team")
+    watch.calm()
+
+
+def test_a_scheduler_stands_still(watch: Watch) -> None:
+    """Somebody lets it begin a cycle each hour. The first one sees a queue that is below its fair share."""
+    with there(watch.team, pod("holder", "edge", 1)):
+        watch.running(watch.team, "holder")
+        with there(watch.team, pod("wide", "work", 2)), hourly(watch.team):
+            watch.raised("SchedulerStandsStill", namespace="tenant-team")
+    watch.calm()
+
+
+def test_a_scheduler_is_slow(watch: Watch) -> None:
+    """For each pod that it places, it waits for its API server, and that one for a webhook that does not answer."""
+    halted, asks = watch.halted("tenant-team", "queue-controller"), asking(watch.team, "work")
+    with halted as address, webhook(watch.team, address), asks as again:
+        watch.raised("SchedulerSlow", again, namespace="tenant-team")
     watch.calm()
 
 
