@@ -1,11 +1,12 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many CPU seconds and how much memory runs over several clusters take in which all is as desired.
+"""How many seconds, and how much memory, runs over several clusters take in which all is as desired.
 
 python tests/bench/fleet.py
 
-Clusters without tenants are API servers in memory. Clusters with tenants are inventory hosts that all lead to the cluster of one lab.
+Clusters without tenants are API servers in memory. Clusters with tenants are inventory hosts that all lead to the cluster of one lab, whose API
+server works on the same processors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 from report import today, write_section
 from switch import OLD, tenant
 
-EMPTY, MANY, WITH_TENANTS = 12, 40, 3
+EMPTY, MANY = 12, 40
+# Numbers of clusters with tenants.
+WITH_TENANTS = (1, 3, 10, MANY)
+# Playbooks, and those that run in check mode, where they only compare.
+BOOKS, COMPARING = ("site", "drift", "rollout"), ("drift", "rollout")
 TENANTS = [
     tenant(OLD),
     tenant("v0.13.1", "team-research"),
@@ -40,35 +45,39 @@ LAYOUT: dict[str, Any] = {
 }
 # A program of its own for each playbook, so that what it reports is of that playbook's processes alone.
 MEASURED = """
-import json, resource, subprocess, sys
+import json, resource, subprocess, sys, time
+begin = time.monotonic()
 done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+wall = time.monotonic() - begin
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, done.stdout + done.stderr]))
+print(json.dumps([done.returncode, used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024, done.stdout + done.stderr]))
 """
 
 
 class Cost(NamedTuple):
     """What a playbook took.
 
-    :ivar seconds: of CPU, of all of its processes; ``memory``, of the largest of them, in MiB.
+    :ivar seconds: of CPU, of all of its processes; ``wall``, from its beginning to its end.
+    :ivar memory: of the largest of its processes, in MiB.
     """
 
     seconds: float
+    wall: float
     memory: float
 
 
 def cost(playbook: str, inventory: Path, environment: dict[str, str]) -> Cost:
     """Run a playbook in which nothing differs, and return what that took."""
-    options = ["--check"] if playbook == "drift" else []
+    options = ["--check"] if playbook in COMPARING else []
     command = ["ansible-playbook", str(ROOT / f"playbooks/{playbook}.yml"), f"--inventory={inventory}", *options]
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *command], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
-    code, seconds, memory, said = json.loads(done.stdout)
-    if code or (playbook == "site" and changed(said)):
-        raise SystemExit(f"{playbook} ended with {code}, or changed something: {said[-6000:]}")
-    print(f"{playbook} of {inventory}: {seconds:.1f} s of CPU, {memory:.0f} MiB", flush=True)
-    return Cost(seconds, memory)
+    code, seconds, wall, memory, said = json.loads(done.stdout)
+    if code or (playbook != "drift" and changed(said)):
+        raise SystemExit(f"{playbook} ended with {code}, or something differs: {said[-6000:]}")
+    print(f"{playbook} of {inventory}: {seconds:.1f} s of CPU in {wall:.1f} s, {memory:.0f} MiB", flush=True)
+    return Cost(seconds, wall, memory)
 
 
 def without_tenants(playbook: str, clusters: int) -> Cost:
@@ -101,9 +110,20 @@ def with_tenants(folder: Path, cluster: Cluster, clusters: int) -> Path:
             "kubegpu_kubeconfig_dir": str(folder / name / "here"),
             "kubegpu_tenants": TENANTS,
         }
+    rollout = {"name": "bench", "folder": str(folder / f"rollout-{clusters}"), "waves": [{"percent": 100}], "soak": ""}
     inventory = folder / f"{clusters}.json"
-    inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": hosts}}))
+    inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": hosts, "vars": {"kubegpu_rollout": rollout}}}))
     return inventory
+
+
+def copy_kubeconfigs(folder: Path, clusters: int) -> None:
+    """Give each host the kubeconfigs of the first one, which lead to the same tenants."""
+    for number in range(1, clusters):
+        for first, other in (
+            (Path(CONTROLLER_FOLDER, host(0)).expanduser(), Path(CONTROLLER_FOLDER, host(number)).expanduser()),
+            (folder / host(0) / "here", folder / host(number) / "here"),
+        ):
+            shutil.copytree(first, other)
 
 
 def of_lab(lab: Lab) -> dict[tuple[str, int], Cost]:
@@ -111,27 +131,26 @@ def of_lab(lab: Lab) -> dict[tuple[str, int], Cost]:
     cluster = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
     environment = os.environ | {"PATH": f"{cluster.helm_binary.parent}:{os.environ['PATH']}"}
     with tempfile.TemporaryDirectory() as folder:
-        inventories = {number: with_tenants(Path(folder), cluster, number) for number in (1, WITH_TENANTS)}
-        # Another way to the cluster is another kubeconfig, for each tenant. One after the other: they are verified in the same namespaces.
-        command = ["ansible-playbook", str(ROOT / "playbooks/site.yml"), f"--inventory={inventories[WITH_TENANTS]}", "--forks=1"]
+        inventories = {number: with_tenants(Path(folder), cluster, number) for number in WITH_TENANTS}
+        command = ["ansible-playbook", str(ROOT / "playbooks/site.yml"), f"--inventory={inventories[1]}"]
         try:
+            # Another way to the cluster is another kubeconfig, for each tenant.
             subprocess.run(command, env=environment, cwd=ROOT, check=True)
-            return {
-                (book, number): cost(book, path, environment)
-                for number, path in inventories.items()
-                for book in ("site", "drift")
-            }
+            copy_kubeconfigs(Path(folder), MANY)
+            return {(book, number): cost(book, path, environment) for number, path in inventories.items() for book in BOOKS}
         finally:
             # Their tenants' kubeconfigs. The tenants themselves go with the lab.
-            for number in range(WITH_TENANTS):
+            for number in range(MANY):
                 shutil.rmtree(Path(CONTROLLER_FOLDER, host(number)).expanduser(), ignore_errors=True)
 
 
 def rows(empty: dict[str, Cost], many: Cost, full: dict[tuple[str, int], Cost]) -> list[str]:
     def further(book: str) -> float:
-        return (full[book, WITH_TENANTS].seconds - full[book, 1].seconds) / (WITH_TENANTS - 1)
+        return (full[book, MANY].seconds - full[book, 1].seconds) / (MANY - 1)
 
     return [
+        "| all is as desired | CPU seconds |",
+        "| --- | --- |",
         f"| `site`, one cluster with three tenants, two of them with KAI Scheduler | {full['site', 1].seconds:.1f} |",
         f"| `drift --check`, the same | {full['drift', 1].seconds:.1f} |",
         f"| `site`, each further cluster with three tenants | {further('site'):.1f} |",
@@ -143,16 +162,30 @@ def rows(empty: dict[str, Cost], many: Cost, full: dict[tuple[str, int], Cost]) 
     ]
 
 
+def growth(full: dict[tuple[str, int], Cost]) -> list[str]:
+    """Return how the seconds from beginning to end, those of CPU and the memory grow with the clusters."""
+    names = {"site": "`site`", "drift": "`drift --check`", "rollout": "`rollout --check`"}
+    lines = [f"| {number} | {' | '.join(told(full[book, number]) for book in BOOKS)} |" for number in WITH_TENANTS]
+    return [f"| clusters with three tenants | {' | '.join(names[book] for book in BOOKS)} |", "| --- | --- | --- | --- |", *lines]
+
+
+def told(found: Cost) -> str:
+    return f"{found.wall:.0f} s, {found.seconds:.0f} s of CPU, {found.memory:.0f} MiB"
+
+
 def main() -> None:
     empty = {book: without_tenants(book, EMPTY) for book in ("site", "drift")}
     many = without_tenants("site", MANY)
     with Lab("kubegpu-bench", f"--extra-vars={json.dumps(LAYOUT)}") as lab:
         lab.site()
         full = of_lab(lab)
-    lines = ["| all is as desired | CPU seconds |", "| --- | --- |", *rows(empty, many, full)]
-    print("\n".join(lines), flush=True)
     about = "CPU seconds of all processes of the controller, on which the modules run as well."
-    write_section("Runs over several clusters", f"{today()}. {about}\n\n" + "\n".join(lines))
+    grows = (
+        "From beginning to end, with all else on the same two cores: the lab of the tenants, and the API server of all clusters."
+    )
+    lines = [f"{today()}. {about}", "", *rows(empty, many, full), "", grows, "", *growth(full)]
+    print("\n".join(lines), flush=True)
+    write_section("Runs over several clusters", "\n".join(lines))
 
 
 if __name__ == "__main__":
