@@ -1,10 +1,10 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Frameworks in tenants: their operators, and what starts together, by a KAI Scheduler of the tenant's own and by a shared one.
+"""Frameworks in tenants: their operators, and what starts together, by a KAI Scheduler of the tenant's own, by a shared one, and by Volcano.
 
 The operators are the real ones. Their pods run busybox, so of Ray and of PyTorch nothing runs: what is tried is who makes which pods, and how
-KAI Scheduler groups them.
+the scheduler groups them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import GROUP_NOTE, POD_GROUP_KIND, QUEUE_API
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_record
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.unit.manifests import templates
@@ -38,10 +39,12 @@ GPUS = 4
 IMAGE = "docker.io/library/busybox:1.37.0"
 PROGRAMS = ROOT / "lab/roles/lab/files/programs"
 KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
+VOLCANO = "volcano"
 VARIABLES: dict[str, Any] = {
-    "lab_gpus": GPUS + 2,
+    "lab_gpus": GPUS + 4,
+    "lab_volcano_version": "v1.10.0",
     "lab_frameworks": ["jobset", "lws", "kueue", "kuberay", "trainer"],
-    "nvkind_workers": [{"count": GPUS}, {"count": 2}],
+    "nvkind_workers": [{"count": GPUS}, {"count": 2}, {"count": 2}],
     "kubegpu_shared_scheduler": KAI,
     "kubegpu_tenants": [
         {
@@ -58,6 +61,13 @@ VARIABLES: dict[str, Any] = {
             "scheduler": {"name": "kai", "shared": True},
             "queues": [{"name": "guests", "gpu": {"quota": 2}}],
         },
+        {
+            "name": "gangs",
+            "trust": "high",
+            "gpu_nodes": {"names": ["kubegpu-worker3"]},
+            "scheduler": {"name": VOLCANO, "version": "1.10.0"},
+            "queues": [{"name": "gangs", "gpu": {"quota": 2}}],
+        },
     ],
 }
 # KubeRay looks after Ray by its own programs, which busybox has not.
@@ -68,7 +78,10 @@ SIZE = 2
 
 
 def example(framework: str, name: str, queue: str, scheduler: str) -> list[dict[str, Any]]:
-    """An example as it stands there, under another name, in a queue, with pods of busybox that stay."""
+    """An example as it stands there, under another name, in a queue, with pods of busybox that stay.
+
+    For Volcano, the pods are of the PodGroup of that name.
+    """
     items = list(yaml.safe_load_all((EXAMPLES / f"{framework}.yaml").read_text()))
     items[-1]["metadata"]["name"] = name
     # KubeRay then leaves a container's command as it is.
@@ -79,18 +92,46 @@ def example(framework: str, name: str, queue: str, scheduler: str) -> list[dict[
             template["metadata"]["labels"][QUEUE_LABEL] = queue
             template["spec"] |= {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
             template["spec"]["containers"][0] |= {"image": IMAGE, "command": ["sleep", "infinity"]}
+            if scheduler == VOLCANO:
+                template["metadata"]["annotations"] = {GROUP_NOTE: name}
     return items
 
 
-def holder(gpus: int, queue: str) -> dict[str, Any]:
+def holder(gpus: int, queue: str, scheduler: str = KAI_SCHEDULER_NAME) -> dict[str, Any]:
     """A pod that holds GPUs."""
     container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"]}
-    spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0}
+    spec = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "holder", "namespace": "default", "labels": {QUEUE_LABEL: queue}},
         "spec": spec | {"containers": [container | {"resources": {"limits": {"nvidia.com/gpu": gpus}}}]},
+    }
+
+
+def pod_group(name: str, queue: str) -> dict[str, Any]:
+    """A PodGroup of Volcano for the pods of an example."""
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": QUEUE_API, "kind": POD_GROUP_KIND, "metadata": metadata, "spec": {"minMember": SIZE, "queue": queue}}
+
+
+def plain(kind: str, queue: str, scheduler: str) -> dict[str, Any]:
+    """A workload of Kubernetes itself, with a pod that stays and holds no GPU."""
+    metadata = {"name": kind.lower(), "labels": {"app": kind, QUEUE_LABEL: queue}}
+    container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"]}
+    pod = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    if kind == "Job":
+        more: dict[str, Any] = {}
+        pod["restartPolicy"] = "Never"
+    else:
+        more = {"selector": {"matchLabels": {"app": kind}}}
+    template = {"metadata": {"labels": metadata["labels"]}, "spec": pod}
+    api = "batch/v1" if kind == "Job" else "apps/v1"
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": metadata | {"namespace": "default"},
+        "spec": more | {"template": template},
     }
 
 
@@ -155,6 +196,8 @@ class Team:
     def start(self, framework: str, name: str, scheduler: str = KAI_SCHEDULER_NAME) -> dict[str, Any]:
         """Create an example with what it needs; return the workload."""
         items = example(framework, name, self.queue, scheduler)
+        if scheduler == VOLCANO:
+            items.insert(0, pod_group(name, self.queue))
         for item in items:
             when_webhook_answers(f"the webhook of {item['kind']}", partial(self.kube.apply, item), 120)
         return items[-1]
@@ -167,6 +210,7 @@ class Team:
             return (None, ", ".join(left)) if left else (True, "")
 
         wait_for(f"the end of {item['kind']}", gone, Deadline(120), 1.0)
+        self.kube.delete(QUEUE_API, POD_GROUP_KIND, item["metadata"]["name"], "default")
 
     def run(self, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -189,8 +233,6 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         lab.site()
         team = Team(lab, Path(os.environ["KUBEGPU_CACHE"]), "team", "work")
         install(team, folder / "team")
-        image = "controllerManager.manager.image.repository=registry.k8s.io/kueue/kueue"
-        team.chart("kueue", "kueue-system", image, "controllerManager.manager.image.tag=v0.17.0")
         yield team
 
 
@@ -201,17 +243,30 @@ def _guests(team: Team, tmp_path_factory: pytest.TempPathFactory) -> Team:
     return guests
 
 
+@pytest.fixture(name="gangs", scope="module")
+def _gangs(team: Team, tmp_path_factory: pytest.TempPathFactory) -> Team:
+    gangs = Team(team.lab, team.cache, "gangs", "gangs")
+    install(gangs, tmp_path_factory.mktemp("gangs"))
+    return gangs
+
+
 def install(team: Team, folder: Path) -> None:
     """Install the frameworks.
 
     :arg folder: for copies of their manifests.
     """
-    image = "image.repository=registry.k8s.io/jobset/jobset"
-    team.chart("jobset", "jobset-system", image, "image.tag=v0.11.1", "controller.resources.requests.cpu=50m")
+    install_job_set(team)
     requests = ("resources.requests.cpu=50m", "resources.requests.memory=64Mi")
     team.chart("lws", "lws-system", "image.manager.tag=v0.8.0", *requests)
     install_ray(team, folder / "ray")
     install_trainer(team, folder / "trainer")
+    image = "controllerManager.manager.image.repository=registry.k8s.io/kueue/kueue"
+    team.chart("kueue", "kueue-system", image, "controllerManager.manager.image.tag=v0.17.0")
+
+
+def install_job_set(team: Team) -> None:
+    image = "image.repository=registry.k8s.io/jobset/jobset"
+    team.chart("jobset", "jobset-system", image, "image.tag=v0.11.1", "controller.resources.requests.cpu=50m")
 
 
 def install_ray(team: Team, folder: Path) -> None:
@@ -298,12 +353,18 @@ def test_a_group_starts_whole_or_not_at_all(team: Team, framework: str) -> None:
     team.end(again)
 
 
-def test_kueue_lets_jobs_begin_that_kai_scheduler_places(team: Team) -> None:
-    first = team.start("kueue-job", "first")
+@pytest.mark.parametrize(
+    ("name", "scheduler"),
+    [("team", KAI_SCHEDULER_NAME), ("team", DEFAULT_SCHEDULER), ("guests", KAI_SCHEDULER_NAME), ("gangs", VOLCANO)],
+    ids=["own", "default", "shared", "volcano"],
+)
+def test_kueue_lets_jobs_begin_that_the_scheduler_places(name: str, scheduler: str, request: pytest.FixtureRequest) -> None:
+    team: Team = request.getfixturevalue(name)
+    first = team.start("kueue-job", "first", scheduler)
     team.wait(SIZE)
-    assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
-    # GPUs are free, but not of Kueue's queue: no pod is made.
-    second = team.start("kueue-job", "second")
+    assert {one["spec"]["schedulerName"] for one in team.pods()} == {scheduler}
+    # Kueue's queue has no more GPUs: no pod is made.
+    second = team.start("kueue-job", "second", scheduler)
     stays(team, 15, SIZE)
     assert len(team.pods()) == SIZE
     team.kube.delete(first["apiVersion"], first["kind"], "first", "default")
@@ -320,3 +381,30 @@ def test_the_default_scheduler_starts_each_pod_by_itself(team: Team, framework: 
 def test_a_shared_kai_scheduler_starts_each_pod_by_itself(guests: Team, framework: str) -> None:
     """It sees the pods on the host cluster, and neither what made them nor a PodGroup of the team."""
     starts_in_part(guests, framework, KAI_SCHEDULER_NAME, SIZE)
+
+
+@pytest.mark.parametrize("framework", EXAMPLE_NAMES)
+def test_with_a_pod_group_of_the_team_volcano_starts_a_group_whole_or_not_at_all(gangs: Team, framework: str) -> None:
+    whole = gangs.start(framework, "whole", VOLCANO)
+    gangs.wait(SIZE)
+    assert {one["spec"]["schedulerName"] for one in gangs.pods()} == {VOLCANO}
+    gangs.end(whole)
+
+    gangs.kube.create(holder(1, gangs.queue, VOLCANO))
+    gangs.wait(1)
+    again = gangs.start(framework, "again", VOLCANO)
+    stays(gangs, 20, 1)
+    assert gangs.waiting() != []
+    gangs.kube.delete("v1", "Pod", "holder", "default")
+    gangs.wait(SIZE)
+    gangs.end(again)
+
+
+def test_volcano_runs_workloads_of_kubernetes_itself(gangs: Team) -> None:
+    items = [plain(kind, gangs.queue, VOLCANO) for kind in ("Job", "Deployment", "StatefulSet")]
+    for item in items:
+        gangs.kube.create(item)
+    gangs.wait(len(items))
+    for item in items:
+        gangs.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], "default")
+    gangs.wait(0)

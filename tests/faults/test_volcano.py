@@ -9,17 +9,21 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_SCHEDULER_NAME, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import JOB_API, QUEUE_API, QUEUE_KIND
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import Team as Workloads
+from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import example, install_job_set
 
 NAME = "kubegpu-volcano"
 IMAGE = "docker.io/library/busybox:1.37.0"
@@ -41,6 +45,7 @@ KAI = {
 VARIABLES: dict[str, Any] = {
     "lab_gpus": 18,
     "lab_volcano_version": "v1.10.0",
+    "lab_frameworks": ["jobset"],
     "nvkind_workers": [{"count": 8}, {"count": 8}, {"count": 2}],
     "kubegpu_tenants": [VOLCANO, KAI],
 }
@@ -136,11 +141,11 @@ def gang(name: str, size: int = SIZE, **spec: Any) -> dict[str, Any]:
     return job
 
 
-def single(name: str) -> dict[str, Any]:
+def single(name: str, scheduler: str = "volcano", **labels: str) -> dict[str, Any]:
     """A pod that holds one GPU."""
     pod = template(name)
-    pod["spec"]["schedulerName"] = "volcano"
-    metadata = pod["metadata"] | {"name": name, "namespace": "ml"}
+    pod["spec"]["schedulerName"] = scheduler
+    metadata = {"labels": pod["metadata"]["labels"] | labels, "name": name, "namespace": "ml"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
 
 
@@ -208,11 +213,36 @@ def test_edits_of_queues_are_named_and_taken_back(team: Team) -> None:
     assert changed(team.lab.site()) == 0
 
 
+def job_set(name: str, queue: str) -> dict[str, Any]:
+    """The same sixteen pods as a JobSet for KAI Scheduler, which does not know Volcano's Job."""
+    (item,) = example("job-set", name, queue, KAI_SCHEDULER_NAME)
+    item["metadata"]["namespace"] = "ml"
+    job = item["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job |= {"parallelism": SIZE, "completions": SIZE}
+    job["template"]["metadata"]["labels"]["job"] = name
+    return item
+
+
 def test_volcano_goes_where_a_team_takes_kai_and_comes_back(team: Team) -> None:
-    own = {"scheduler": KAI["scheduler"], "queues": [{"name": "ml", "gpu": {"quota": 2}}]}
+    own = {"scheduler": KAI["scheduler"], "queues": [{"name": "ml", "gpu": {"quota": SIZE}}]}
     team.describe(VOLCANO | own, KAI)
     team.lab.site()
     assert team.kube.get("v1", "Namespace", "volcano") is None
+
+    # KAI Scheduler does with sixteen pods what Volcano did.
+    install_job_set(Workloads(team.lab, Path(os.environ["KUBEGPU_CACHE"]), "hpc", "ml"))
+    for name, taken in (("ddp-kai", False), ("ddp-kai-again", True)):
+        if taken:
+            team.kube.create(single("notebook", KAI_SCHEDULER_NAME, **{QUEUE_LABEL: "ml"}))
+            team.wait("notebook", 1)
+        item = job_set(name, "ml")
+        when_webhook_answers("the webhook of JobSet", partial(team.kube.apply, item), 120)
+        if taken:
+            team.stays_away(name)
+            team.kube.delete("v1", "Pod", "notebook", "ml")
+        team.wait(name, SIZE)
+        team.end(item["apiVersion"], item["kind"], name)
+
     team.describe(VOLCANO, KAI)
     team.lab.site()
     team.kube.create(gang("back"))
