@@ -25,6 +25,10 @@ options:
     description:
       - Bearer token for the server. It is only sent by C(https), or to the host itself.
     type: str
+  org_id:
+    description:
+      - Tenant of a Mimir or Cortex whose series are read, which the server takes from the header C(X-Scope-OrgID).
+    type: str
   ca:
     description:
       - PEM certificates of the authority of the server's certificate. Those of the system are used otherwise.

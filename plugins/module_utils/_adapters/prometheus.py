@@ -36,15 +36,17 @@ class Prometheus:
     """Range queries, each bounded in time and size.
 
     :arg url: before ``/api/v1``; ``token``, ``ca`` in PEM and ``proxy``, empty for none.
+    :arg org_id: tenant of a Mimir or Cortex, empty for none.
     :arg deadline: of all queries.
     :raises TenancyError: where the certificates cannot be used.
     """
 
-    def __init__(self, url: str, deadline: Deadline, token: str = "", ca: str = "", proxy: str = "") -> None:
+    def __init__(self, url: str, deadline: Deadline, token: str = "", org_id: str = "", ca: str = "", proxy: str = "") -> None:
         self._url = f"{url.rstrip('/')}/api/v1/query_range"
         self._deadline = deadline
         self._headers = {"Content-Type": "application/x-www-form-urlencoded"}
         self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers |= {"X-Scope-OrgID": org_id} if org_id else {}
         try:
             context = ssl.create_default_context(cadata=ca or None)
         except (ssl.SSLError, ValueError) as exc:

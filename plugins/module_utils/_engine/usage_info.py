@@ -28,6 +28,7 @@ from .._usage.values import Span, days_of, shown_hour, span_of, zone_of
 ARGUMENT_SPEC = {
     "url": {"type": "str"},
     "token": {"type": "str", "no_log": True},
+    "org_id": {"type": "str"},
     "ca": {"type": "str"},
     "proxy": {"type": "str"},
     "evidence": {"type": "path"},
@@ -59,7 +60,7 @@ def reconcile(run: Run) -> Result:
 
 
 def _by_server(run: Run, tenants: t.Sequence[Party], span: Span) -> Readings:
-    given = {key: run.params[key] or "" for key in ("token", "ca", "proxy")}
+    given = {key: run.params[key] or "" for key in ("token", "org_id", "ca", "proxy")}
     return read(Prometheus(run.params["url"], run.deadline, **given), tenants, span)
 
 

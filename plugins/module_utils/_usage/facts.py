@@ -23,6 +23,7 @@ HOURS_OF_QUERY, MOST_DAYS = 24, 366
 USAGE: Fields = {
     "url": Field(str, "Address of a server that answers PromQL: Prometheus, Thanos or Mimir. Empty: evidence is counted.", ""),
     "token": Field(str, "Bearer token for it, from a vault. Empty: none.", ""),
+    "org_id": Field(str, "Tenant of a Mimir or Cortex, whose series are read: the header X-Scope-OrgID. Empty: none.", ""),
     "ca": Field(str, "PEM certificates of its authority. Empty: the system's.", ""),
     "proxy": Field(str, "Proxy, http or https, on the way to it. Empty: none.", ""),
     "evidence": Field(str, "Without url: folder on the controller with kept copies of tenancy.json.", ""),

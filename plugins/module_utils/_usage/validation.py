@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from .._common.quantity import number
@@ -19,6 +20,8 @@ from .values import zone_of
 # Hosts that a token reaches without leaving this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+# Mimir's manual: at most 150 characters of these; a bar stands between several tenants.
+_ORG_ID = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,150}")
 
 
 def usage(given: t.Any, path: str, problems: Problems) -> JsonObject:
@@ -51,6 +54,8 @@ def check_server(given: t.Mapping[str, t.Any], before: str, problems: Problems) 
         )
     if given.get("token") and parts and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         problems.add("token-in-the-clear", f"{before}token", "would be readable on its way: the address begins with http://.")
+    if (org_id := given.get("org_id")) and not _ORG_ID.fullmatch(org_id):
+        problems.add("not-a-name", f"{before}org_id", f"is no name of a tenant of Mimir: {quoted(org_id)}.")
     if (ca := given.get("ca")) and _CERTIFICATE not in ca:
         problems.add("not-a-certificate", f"{before}ca", "has no certificate in the form PEM.")
     problems.ask(before, lambda: check_proxy("proxy", given.get("proxy")))

@@ -30,7 +30,7 @@ class Server:
     fails: tuple[str, ...] = ()
 
     def __init__(self, url, _deadline, **given):
-        assert (url, given) == ("https://p.example", {"token": "t", "ca": "", "proxy": ""})
+        assert (url, given) == ("https://p.example", {"token": "t", "org_id": "", "ca": "", "proxy": ""})
 
     def range(self, _what, query, first, last, step):
         if self.fails and all(word in query for word in self.fails):

@@ -25,6 +25,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked.append((self.path, dict(urllib.parse.parse_qsl(body)), self.headers["Authorization"]))
+        self.server.org_ids.append(self.headers["X-Scope-OrgID"])
         status, answer = self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0]
         self.send_response(status)
         self.send_header("Content-Length", str(len(answer)))
@@ -38,7 +39,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture(name="server")
 def _server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.asked, server.answers = [], [(200, json.dumps(ANSWER).encode())]
+        server.asked, server.org_ids, server.answers = [], [], [(200, json.dumps(ANSWER).encode())]
         server.url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -91,6 +92,12 @@ def test_an_answer_has_a_size(server, monkeypatch):
     server.answers = [(200, b" " * 2000)]
     with pytest.raises(TenancyError, match="more than 1000 bytes"):
         ask(server)
+
+
+def test_a_server_is_asked_for_one_of_its_tenants(server):
+    assert ask(server, org_id="gpu|batch") == ANSWER
+    assert ask(server) == ANSWER
+    assert server.org_ids == ["gpu|batch", None]
 
 
 def test_a_proxy_is_asked_with_its_user(server):

@@ -18,6 +18,7 @@ def test_the_token_does_not_travel_with_the_desired_state():
     cluster = desired_state({"kubegpu_usage": {"url": URL, "token": "t", "prices": {"NVIDIA-L4": 0.5}}}, "dc1", TODAY)
     assert cluster.data()["usage"] == {
         "url": URL,
+        "org_id": "",
         "ca": "",
         "proxy": "",
         "evidence": "",
@@ -42,6 +43,7 @@ def test_the_token_does_not_travel_with_the_desired_state():
         ({"url": URL, "time_zone": "Mars/Base"}, "time_zone: not-a-time-zone"),
         ({"url": URL, "prices": {"NVIDIA-L4": -1}}, "prices.NVIDIA-L4: out-of-range"),
         ({"url": URL, "prices": {"NVIDIA-L4": "much"}}, "prices.NVIDIA-L4: out-of-range"),
+        ({"url": URL, "org_id": "gpu\nX: y"}, "org_id: not-a-name"),
         ({"url": URL, "tokn": "t"}, "tokn: unknown-key"),
     ],
 )
