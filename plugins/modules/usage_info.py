@@ -29,6 +29,11 @@ options:
     description:
       - Tenant of a Mimir or Cortex whose series are read, which the server takes from the header C(X-Scope-OrgID).
     type: str
+  labels:
+    description:
+      - Labels by which a server for several clusters knows the series of this one. Only series with all of them are read.
+    type: dict
+    default: {}
   ca:
     description:
       - PEM certificates of the authority of the server's certificate. Those of the system are used otherwise.
@@ -39,7 +44,7 @@ options:
     type: str
   evidence:
     description:
-      - Folder with kept copies of C(tenancy.json), as files C(*.json) with any names.
+      - Folder with kept evidence, as C(tenancy.json) in folders of its own, or as files C(*.json) with any names.
     type: path
   cluster:
     description:

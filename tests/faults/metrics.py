@@ -30,16 +30,16 @@ class Scrapes:
     """Samples of a span, every five minutes, as a Prometheus that was down for a while has them.
 
     :ivar begin: of the span, whose first sample is a step later; ``end``, that of the last sample.
-    :arg down: beginning and end of the time without samples.
+    :arg down: beginning and end of the time without samples; ``labels``, of each series that has no other values of its own.
     """
 
-    def __init__(self, begin: int, end: int, down: tuple[int, int] = (0, 0)) -> None:
-        self.begin, self.end, self._down = begin, end, down
+    def __init__(self, begin: int, end: int, down: tuple[int, int] = (0, 0), labels: dict[str, str] | None = None) -> None:
+        self.begin, self.end, self._down, self._labels = begin, end, down, labels or {}
         self._lines: dict[str, list[Iterator[str]]] = {}
 
     def add(self, name: str, labels: dict[str, str], *spans: tuple[int, int, float]) -> None:
         """Add a series with a value in each span; without any, it is 1 all the time."""
-        inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        inside = ",".join(f'{key}="{value}"' for key, value in (self._labels | labels).items())
         self._lines.setdefault(name, []).append(self._samples(f"{name}{{{inside}}}", spans or ((self.begin, self.end, 1.0),)))
 
     def _samples(self, series: str, spans: Iterable[tuple[int, int, float]]) -> Iterator[str]:

@@ -83,7 +83,7 @@ HELD = {
 
 def month() -> Scrapes:
     """Make the series of October 2026."""
-    made = Scrapes(FIRST, LAST, DOWN)
+    made = Scrapes(FIRST, LAST, DOWN, {"cluster": "dc1"})
     for node, (gpus, product, owners) in NODES.items():
         allocatable = KSM | {"node": node, "resource": "nvidia_com_gpu", "unit": "integer"}
         made.add("kube_node_status_allocatable", allocatable, (FIRST, LAST, gpus))
@@ -109,7 +109,23 @@ def month() -> Scrapes:
         made.add("kube_resourcequota", quota, (*((at(5), at(12)) if namespace == "tenant-gone" else (FIRST, LAST)), gpus))
     devices(made)
     queues(made)
+    elsewhere(made)
     return made
+
+
+def elsewhere(made: Scrapes) -> None:
+    """Add series of another cluster, with nodes and tenants of the same names."""
+    there = {"cluster": "dc2"}
+    made.add("kube_node_status_allocatable", KSM | there | {"node": "n1", "resource": "nvidia_com_gpu"}, (FIRST, LAST, 16))
+    name = KSM | there | {"namespace": "tenant-web", "pod": "w-0"}
+    made.add(
+        "kube_pod_container_resource_requests",
+        name | {"container": "c", "node": "n1", "resource": "nvidia_com_gpu"},
+        (FIRST, LAST, 9),
+    )
+    made.add("kube_pod_status_phase", name | {"phase": "Running"})
+    made.add("kube_pod_status_scheduled", name | {"condition": "true"})
+    made.add("kai_queue_allocated_gpus", OWN | there | {"queue_name": "training", "pod": "queue-controller-0"}, (FIRST, LAST, 90))
 
 
 def of_pod(made: Scrapes, namespace: str, pod: str, node: str, gpus: int, begin: int, end: int) -> None:
@@ -172,7 +188,7 @@ def _report(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the playbook; return the folder with its files, and the output beside them."""
     folder = tmp_path_factory.mktemp("usage")
     prices = {H100: 2.5, L4: 0.5}
-    usage = {"url": server.url, "token": "very-secret", "prices": prices, "currency": "EUR", "folder": str(folder)}
+    usage = {"url": server.url, "labels": {"cluster": "dc1"}, "token": "very-secret", "prices": prices, "currency": "EUR"}
     host = {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
@@ -180,7 +196,7 @@ def _report(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "kubegpu_kubeconfig": "/nowhere",
         "kubegpu_tenants": TENANTS,
         "kubegpu_shared_scheduler": KAI | {"gpu_sharing": True},
-        "kubegpu_usage": usage,
+        "kubegpu_usage": usage | {"folder": str(folder)},
     }
     inventory = folder / "hosts.json"
     inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": {"dc1": host}}}))

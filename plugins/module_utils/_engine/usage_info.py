@@ -18,8 +18,8 @@ from .._common.run import Result, Run
 from .._common.schema import Problems, plain
 from .._common.values import utc_now
 from .._usage.evidence import readings_of
-from .._usage.facts import LARGEST_EVIDENCE, MOST_FILES
-from .._usage.lifecycle import read
+from .._usage.facts import EVIDENCE_FILE, LARGEST_EVIDENCE, MOST_FILES
+from .._usage.lifecycle import OfCluster, read
 from .._usage.model import Party, Readings, parties
 from .._usage.status import account
 from .._usage.validation import check_server
@@ -29,6 +29,7 @@ ARGUMENT_SPEC = {
     "url": {"type": "str"},
     "token": {"type": "str", "no_log": True},
     "org_id": {"type": "str"},
+    "labels": {"type": "dict", "default": {}},
     "ca": {"type": "str"},
     "proxy": {"type": "str"},
     "evidence": {"type": "path"},
@@ -61,15 +62,19 @@ def reconcile(run: Run) -> Result:
 
 def _by_server(run: Run, tenants: t.Sequence[Party], span: Span) -> Readings:
     given = {key: run.params[key] or "" for key in ("token", "org_id", "ca", "proxy")}
-    return read(Prometheus(run.params["url"], run.deadline, **given), tenants, span)
+    server = Prometheus(run.params["url"], run.deadline, **given)
+    return read(OfCluster(server, plain(run.params["labels"])), tenants, span)
 
 
 def _by_evidence(params: t.Mapping[str, t.Any], span: Span) -> Readings:
     """Return what the files of a folder say."""
     folder = params["evidence"]
-    names = [name for name in list_directory(folder) if name.endswith(".json")]
+    found = list_directory(folder)
+    names = [name for name in found if name.endswith(".json")]
+    names += [path for path in (os.path.join(name, EVIDENCE_FILE) for name in found) if os.path.isfile(os.path.join(folder, path))]
     if not names or len(names) > MOST_FILES:
-        raise refusal("no-evidence", f"evidence: {folder} has {len(names)} files *.json, and 1 to {MOST_FILES} are read.")
+        pieces = f"{len(names)} files *.json and folders with {EVIDENCE_FILE}"
+        raise refusal("no-evidence", f"evidence: {folder} has {pieces}, and 1 to {MOST_FILES} are read.")
 
     def load(name: str) -> t.Any:
         return parse_json(read_file(os.path.join(folder, name), LARGEST_EVIDENCE) or b"", LARGEST_EVIDENCE)

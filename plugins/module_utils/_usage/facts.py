@@ -24,9 +24,12 @@ USAGE: Fields = {
     "url": Field(str, "Address of a server that answers PromQL: Prometheus, Thanos or Mimir. Empty: evidence is counted.", ""),
     "token": Field(str, "Bearer token for it, from a vault. Empty: none.", ""),
     "org_id": Field(str, "Tenant of a Mimir or Cortex, whose series are read: the header X-Scope-OrgID. Empty: none.", ""),
+    "labels": Field(
+        dict, "On a server for several clusters: labels that all series of this one have, such as cluster: gpu1.", {}
+    ),
     "ca": Field(str, "PEM certificates of its authority. Empty: the system's.", ""),
     "proxy": Field(str, "Proxy, http or https, on the way to it. Empty: none.", ""),
-    "evidence": Field(str, "Without url: folder on the controller with kept copies of tenancy.json.", ""),
+    "evidence": Field(str, "Without url: folder on the controller with kept evidence, each in a folder of its own.", ""),
     "time_zone": Field(str, "Time zone of days, such as Europe/Berlin.", "UTC"),
     "prices": Field(dict, "Price of a GPU-hour by GPU product, such as NVIDIA-H100-80GB-HBM3.", {}),
     "currency": Field(str, "Currency of the prices, such as EUR.", ""),
@@ -103,4 +106,4 @@ OWN_KAI, SHARED_KAI = f'service="{SERVICE}"', f'namespace="{KAI_NAMESPACE}",{_HO
 MOST_AGE = 26 * HOUR
 # Bytes of one file, and files of a folder.
 LARGEST_EVIDENCE, MOST_FILES = 64 * 2**20, 10_000
-FORMAT = 2
+FORMAT, EVIDENCE_FILE = 2, "tenancy.json"

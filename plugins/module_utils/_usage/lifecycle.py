@@ -13,7 +13,7 @@ from .._common.errors import TenancyError
 from .._common.parties import attempt
 from .facts import HOUR
 from .model import Party, Readings
-from .plan import Series, host_queries, of_host, of_queues, queue_queries, series_of, sourced
+from .plan import Series, host_queries, of_cluster, of_host, of_queues, queue_queries, series_of, sourced
 from .values import Span
 
 if t.TYPE_CHECKING:
@@ -23,7 +23,21 @@ if t.TYPE_CHECKING:
 _Read = dict[str, list[Series]]
 
 
-def read(server: Prometheus, tenants: t.Sequence[Party], span: Span) -> Readings:
+class OfCluster:
+    """A server for several clusters, of which the series of one are read.
+
+    :arg labels: that the series of the cluster have.
+    """
+
+    def __init__(self, server: Prometheus, labels: t.Mapping[str, str]) -> None:
+        self._server, self._labels = server, labels
+
+    def range(self, what: str, expression: str, first: int, last: int, step: int) -> t.Any:
+        """Return the answer to a query, as ``Prometheus.range`` does."""
+        return self._server.range(what, of_cluster(expression, self._labels), first, last, step)
+
+
+def read(server: OfCluster, tenants: t.Sequence[Party], span: Span) -> Readings:
     """Return what the server's series say of a span.
 
     :raises TenancyError: where series of the host cluster are not read. Those of queues may be missing: a tenant may have spoilt them.
@@ -49,7 +63,7 @@ def read(server: Prometheus, tenants: t.Sequence[Party], span: Span) -> Readings
 
 
 def _try(
-    server: Prometheus, tenants: t.Sequence[Party], shared: bool, span: Span, notes: dict[str, None]
+    server: OfCluster, tenants: t.Sequence[Party], shared: bool, span: Span, notes: dict[str, None]
 ) -> tuple[_Read, list[str]]:
     """Return the series of some tenants' queues; none, and a sentence, where they cannot be read."""
     queries = queue_queries(tenants, shared)
@@ -58,12 +72,12 @@ def _try(
     return found or {}, [f"{unread.sentence}."] if unread else []
 
 
-def _all(server: Prometheus, queries: t.Mapping[str, str], span: Span, notes: dict[str, None]) -> _Read:
+def _all(server: OfCluster, queries: t.Mapping[str, str], span: Span, notes: dict[str, None]) -> _Read:
     """Return the series that some queries give, those of all parts of a span, and add to the notes."""
     return {name: [*_one(server, name, query, span, notes)] for name, query in queries.items()}
 
 
-def _one(server: Prometheus, name: str, query: str, span: Span, notes: dict[str, None]) -> t.Iterator[Series]:
+def _one(server: OfCluster, name: str, query: str, span: Span, notes: dict[str, None]) -> t.Iterator[Series]:
     what = f"Reading {name.replace('_', ' ')}"
     for part in span.chunks():
         answer = server.range(what, query, part.begin + HOUR, part.end, HOUR)

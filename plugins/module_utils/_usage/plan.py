@@ -74,6 +74,12 @@ def hourly(series: str) -> str:
     return f"sum_over_time(({series})[{RANGE}]) / {_STEPS}"
 
 
+def of_cluster(expression: str, labels: t.Mapping[str, str]) -> str:
+    """Return an expression for the series that have some labels, whose every selector is in braces."""
+    values = {name: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name, value in labels.items()}
+    return expression.replace("{", "{" + "".join(f'{name}="{value}",' for name, value in values.items()))
+
+
 def _any(names: t.Iterable[str]) -> str:
     """Return a regular expression of RE2 for some names, as a string of PromQL holds it."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

@@ -20,6 +20,7 @@ from .values import zone_of
 # Hosts that a token reaches without leaving this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Mimir's manual: at most 150 characters of these; a bar stands between several tenants.
 _ORG_ID = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,150}")
 
@@ -56,6 +57,11 @@ def check_server(given: t.Mapping[str, t.Any], before: str, problems: Problems) 
         problems.add("token-in-the-clear", f"{before}token", "would be readable on its way: the address begins with http://.")
     if (org_id := given.get("org_id")) and not _ORG_ID.fullmatch(org_id):
         problems.add("not-a-name", f"{before}org_id", f"is no name of a tenant of Mimir: {quoted(org_id)}.")
+    for name, value in (given.get("labels") or {}).items():
+        if not isinstance(value, str) or not _LABEL.fullmatch(str(name)):
+            problems.add(
+                "not-a-label", f"{before}labels.{named(name)}", f"is no label of Prometheus with a text: {quoted(value)}."
+            )
     if (ca := given.get("ca")) and _CERTIFICATE not in ca:
         problems.add("not-a-certificate", f"{before}ca", "has no certificate in the form PEM.")
     problems.ask(before, lambda: check_proxy("proxy", given.get("proxy")))

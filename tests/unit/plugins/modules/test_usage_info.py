@@ -95,7 +95,9 @@ def test_without_series_of_the_host_cluster_it_fails(monkeypatch):
 def test_evidence_is_read_from_a_folder(tmp_path):
     nodes = [{"node": "n1", "tenants": ["ml"], "allocatable": 4, "gpus": [{"ml": 1.0}, {}, {}, {}]}]
     evidence = {"format": 2, "at": "2026-10-01T06:00:00Z", "clusters": [{"name": "dc1", "nodes": nodes, "tenants": []}]}
-    (tmp_path / "1.json").write_text(json.dumps(evidence))
+    # In a folder of its own, or as a file with any name.
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/tenancy.json").write_text(json.dumps(evidence))
     (tmp_path / "2.json").write_text("{")
     (tmp_path / "page.html").write_text("")
     defaults = {name: spec.get("default") for name, spec in engine.ARGUMENT_SPEC.items()}

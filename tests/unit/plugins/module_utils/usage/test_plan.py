@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._usage.model impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._usage.plan import (
     Series,
     host_queries,
+    of_cluster,
     of_host,
     of_queues,
     queue_queries,
@@ -46,6 +47,19 @@ def test_no_series_of_the_host_cluster_is_taken_from_a_tenants_pods():
         selectors = re.findall(r"\{([^}]*)\}", query)
         assert selectors
         assert all('service!="kubegpu-metrics"' in selector for selector in selectors)
+
+
+def test_a_server_for_several_clusters_is_asked_for_the_series_of_one():
+    assert of_cluster("max(a{b='c'}) * d{}", {"cluster": 'g"1', "site": "a\\b"}) == (
+        """max(a{cluster="g\\"1",site="a\\\\b",b='c'}) * d{cluster="g\\"1",site="a\\\\b",}"""
+    )
+    tenants = [Party("ml", roots=("ml",), paths={"ml": "ml"})]
+    queries = [*host_queries().values(), *queue_queries(tenants, True).values(), *queue_queries(tenants, False).values()]
+    # Names of series, not those of labels and the values of them.
+    names = re.compile(r"\b(?:kube|kai|DCGM)_\w+(?={)")
+    for query in queries:
+        assert query == of_cluster(query, {})
+        assert len(names.findall(query)) == of_cluster(query, {"cluster": "gpu1"}).count('{cluster="gpu1",')
 
 
 def test_queues_are_read_by_the_names_of_the_inventory():

@@ -19,6 +19,7 @@ def test_the_token_does_not_travel_with_the_desired_state():
     assert cluster.data()["usage"] == {
         "url": URL,
         "org_id": "",
+        "labels": {},
         "ca": "",
         "proxy": "",
         "evidence": "",
@@ -44,6 +45,8 @@ def test_the_token_does_not_travel_with_the_desired_state():
         ({"url": URL, "prices": {"NVIDIA-L4": -1}}, "prices.NVIDIA-L4: out-of-range"),
         ({"url": URL, "prices": {"NVIDIA-L4": "much"}}, "prices.NVIDIA-L4: out-of-range"),
         ({"url": URL, "org_id": "gpu\nX: y"}, "org_id: not-a-name"),
+        ({"url": URL, "labels": {"a b": "c"}}, "labels.a b: not-a-label"),
+        ({"url": URL, "labels": {"cluster": 1}}, "labels.cluster: not-a-label"),
         ({"url": URL, "tokn": "t"}, "tokn: unknown-key"),
     ],
 )
