@@ -311,7 +311,8 @@ def work(**given: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_day_on_which_clocks_go_back_has_25_hours(server: Server) -> None:
-    done = work(url=server.url, begin="2026-10-24T22:00:00Z", end="2026-10-25T23:00:00Z", time_zone="Europe/Berlin")
+    span = {"begin": "2026-10-24T22:00:00Z", "end": "2026-10-25T23:00:00Z"}
+    done = work(url=server.url, labels={"cluster": "dc1"}, time_zone="Europe/Berlin", **span)
     found = json.loads(done.stdout)[0]
     assert [(row["day"], row["hours"], row["had"]) for row in found["cluster"]] == [("2026-10-25", 25.0, 500.0)]
     assert {row["tenant"]: row["held"] for row in found["tenants"]} == {"a": 50.0, "b": 0.0, "ml": 50.0, "web": 50.0}
