@@ -150,8 +150,9 @@ class ActionModule(ActionBase):
         try:
             text = None if expected else decoded(line, path)
             if text is not None and name != CLUSTER:
-                check_credentials(text, path)
-                self._expires[tenant_of(name)] = ends_at(text, path)
+                users = users_of(text, path)
+                check_credentials(users, path)
+                self._expires[tenant_of(name)] = iso(expiry(users[0] if users else {}))
             elif text is not None:
                 text = self._for_here(run, text, path)
             text = None if text is None else self._reached(run, text, name, path)
@@ -234,12 +235,6 @@ def tenant_of(path: str) -> str:
     return os.path.basename(path).removesuffix(".yml")
 
 
-def ends_at(kubeconfig: str, path: str) -> str | None:
-    """Return when the certificate or token in a tenant's kubeconfig ends, in UTC; None where that is not known."""
-    users = (plan.read(kubeconfig.encode(), path) or {}).get("users") or [{}]
-    return iso(expiry(users[0].get("user") or {}))
-
-
 def login_file(path: str) -> str:
     """Return the path of a tenant's kubeconfig for users of its issuer, by that of the administrator's."""
     return path.removesuffix(".yml") + ".oidc.yml"
@@ -247,8 +242,7 @@ def login_file(path: str) -> str:
 
 def issuer_of(path: str, args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the issuer of the tenant of a file; empty where it has none."""
-    found = (oidc for name, oidc in args["oidc"].items() if tenant_file(name) == path)
-    return dict(next(found, None) or {})
+    return {} if path == CLUSTER else dict(args["oidc"].get(tenant_of(path)) or {})
 
 
 def files_to_remove(args: dict[str, t.Any]) -> list[str]:
@@ -320,13 +314,21 @@ def decoded(line: str, path: str) -> str:
         raise TenancyError(f"{path} is no kubeconfig, because it is no text.") from None
 
 
-def check_credentials(kubeconfig: str, path: str) -> None:
+def users_of(kubeconfig: str, path: str) -> list[dict[str, t.Any]]:
+    """Return the credentials of each user of a kubeconfig.
+
+    :raises TenancyError: where it is none; without a part of it, which may be a key.
+    """
+    return [item.get("user") or {} for item in (plan.read(kubeconfig.encode(), path) or {}).get("users") or []]
+
+
+def check_credentials(users: list[dict[str, t.Any]], path: str) -> None:
     """Refuse a tenant's kubeconfig that would run a program on the controller, or send one of its files to a server.
 
-    :raises TenancyError: where it has such users, or is none; without a part of it, which may be a key.
+    :arg users: of it, as ``users_of`` returns them.
+    :raises TenancyError: where it has such users; without a part of it, which may be a key.
     """
-    users = (plan.read(kubeconfig.encode(), path) or {}).get("users") or []
-    if foreign := sorted({shown(key, 40) for item in users for key in item.get("user") or {} if key not in CREDENTIALS}):
+    if foreign := sorted({shown(key, 40) for user in users for key in user if key not in CREDENTIALS}):
         raise TenancyError(
             f"{path} is not brought here: its users have {', '.join(foreign)}, by which the host could run programs here, or read files. "
             f"A tenant's kubeconfig has only {', '.join(sorted(CREDENTIALS))}."

@@ -16,11 +16,12 @@ from ..module_utils._common.errors import refusal
 from ..module_utils._common.parties import reason
 from ..module_utils._common.text import shown
 from ..module_utils._common.values import JsonObject, moment, stamp
+from ..module_utils._usage.facts import EVIDENCE_FILE
 from ._backups import Store
 from ._fleet import merged, summary
 
-# Files of evidence, and bytes of one of them: that of 2,000 tenants has 14 MB.
-EVIDENCE, PAGE = "tenancy.json", "tenancy.html"
+# Beside evidence. Files of evidence, and bytes of one of them: that of 2,000 tenants has 14 MB.
+PAGE = "tenancy.html"
 MOST, LARGEST = 10_000, 64 * 2**20
 
 
@@ -31,7 +32,7 @@ def found(folder: str) -> list[str]:
     """
     if not os.path.isdir(folder):
         raise refusal("no-folder", f"{folder} is no folder on the controller.")
-    paths = [os.path.join(place, EVIDENCE) for place, _folders, names in os.walk(folder) if EVIDENCE in names]
+    paths = [os.path.join(place, EVIDENCE_FILE) for place, _folders, names in os.walk(folder) if EVIDENCE_FILE in names]
     if len(paths) > MOST:
         raise refusal(
             "too-much-evidence", f"{folder} has evidence of {len(paths)} runs, and {MOST} are read. Move old runs out of it."

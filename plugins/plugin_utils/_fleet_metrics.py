@@ -14,6 +14,7 @@ import datetime
 import typing as t
 
 from ..module_utils._common.values import JsonObject, stamped
+from ..module_utils._usage.values import label_value
 
 # A sample: its labels, and its value.
 Sample = tuple[dict[str, str], float]
@@ -110,8 +111,4 @@ def _family(name: str, text: str, samples: t.Sequence[Sample]) -> str:
 
 
 def _labels(labels: t.Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return ",".join(f"{name}={label_value(value)}" for name, value in labels.items())

@@ -10,7 +10,6 @@ import datetime
 import json
 import shutil
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Store
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports
 from ansible_collections.kubegpu.tenancy.tests.faults.metrics import Server
@@ -108,10 +108,12 @@ def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
         }
         configuration = {"rule_files": [str(tmp_path / "rules.yml")], "scrape_configs": [scrape]}
         with Server(tmp_path, yaml.safe_dump(configuration)) as server:
-            until = time.monotonic() + 60
-            while len({name for name, _cluster, _tenant in alerts(server)}) < len(rules["rules"]) and time.monotonic() < until:
-                time.sleep(1)
-            found = alerts(server)
+
+            def raised() -> tuple[set[tuple[str, str, str]] | None, str]:
+                found = alerts(server)
+                return (found if len({name for name, *_where in found}) == len(rules["rules"]) else None, str(found))
+
+            found = wait_for("all alerts", raised, 60, 1.0)
     assert found == {
         ("KubegpuClusterDiffers", "edited", ""),
         ("KubegpuClusterWaits", "broken", ""),

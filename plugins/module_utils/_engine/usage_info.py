@@ -71,7 +71,9 @@ def _by_evidence(params: t.Mapping[str, t.Any], span: Span) -> Readings:
     folder = params["evidence"]
     found = list_directory(folder)
     names = [name for name in found if name.endswith(".json")]
-    names += [path for path in (os.path.join(name, EVIDENCE_FILE) for name in found) if os.path.isfile(os.path.join(folder, path))]
+    names += [
+        path for path in (os.path.join(name, EVIDENCE_FILE) for name in found) if os.path.isfile(os.path.join(folder, path))
+    ]
     if not names or len(names) > MOST_FILES:
         pieces = f"{len(names)} files *.json and folders with {EVIDENCE_FILE}"
         raise refusal("no-evidence", f"evidence: {folder} has {pieces}, and 1 to {MOST_FILES} are read.")

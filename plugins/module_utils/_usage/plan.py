@@ -35,7 +35,7 @@ from .facts import (
     UNKNOWN,
 )
 from .model import Hours, Party, Readings, many
-from .values import Span
+from .values import Span, label_value
 
 # How the namespace of a tenant begins on the host cluster.
 _TENANT = "tenant-"
@@ -76,8 +76,7 @@ def hourly(series: str) -> str:
 
 def of_cluster(expression: str, labels: t.Mapping[str, str]) -> str:
     """Return an expression for the series that have some labels, whose every selector is in braces."""
-    values = {name: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name, value in labels.items()}
-    return expression.replace("{", "{" + "".join(f'{name}="{value}",' for name, value in values.items()))
+    return expression.replace("{", "{" + "".join(f"{name}={label_value(value)}," for name, value in labels.items()))
 
 
 def _any(names: t.Iterable[str]) -> str:

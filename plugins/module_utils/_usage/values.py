@@ -100,3 +100,9 @@ def days_of(span: Span, zone: datetime.tzinfo) -> dict[int, str]:
 def shown_hour(second: int) -> str:
     """Return a second of Unix as a moment in UTC."""
     return stamp(datetime.datetime.fromtimestamp(second, datetime.timezone.utc))
+
+
+def label_value(value: str) -> str:
+    """Return the value of a label as a string of Prometheus, in PromQL and in its text format alike."""
+    escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'"{escaped}"'
