@@ -9,6 +9,20 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+# Ansible imports every filter of a collection wherever a task uses one of them, and each task of a host is a process of its own. What is imported
+# before the first of these processes begins, all of them have: Ansible imports the plugin of a playbook's first task there.
+from ..filter import (  # noqa: F401
+    drift,
+    evidence,
+    failure_text,
+    info,
+    preflight,
+    rehearsal,
+    summary,
+    tenants_work,
+    text_table,
+    usage,
+)
 from ..module_utils._blueprint.facts import ROLE_VARIABLES
 from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.values import utc_now

@@ -254,6 +254,10 @@ nodes_due:
   description: Whether M(kubegpu.tenancy.tenant_nodes) has nodes to give or to take, or would refuse to.
   returned: success
   type: bool
+has_folder:
+  description: Whether the folder O(kubeconfigs) exists with mode V(0700).
+  returned: success
+  type: bool
 node_problems:
   description: Everything for which it would refuse.
   returned: success

@@ -24,13 +24,14 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import UNFINISHED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import sentences
@@ -100,8 +101,7 @@ class Setting:
     name: str = ""
 
     def release(self) -> Release | None:
-        found: Release | None = self.helm.release(self.name, self.namespace)
-        return found
+        return self.life().found
 
     def install(self, **values: Any) -> Release:
         self.helm.upgrade(self.name, self.namespace, self.chart, values, 20)
@@ -291,10 +291,8 @@ class TestPrograms:
         ]
         (tmp_path / "config").write_text(yaml.safe_dump(config))
         helm = Helm(execute, real.helm._binary, str(tmp_path / "config"))
-        for call in (
-            lambda: helm.release(real.name, real.namespace),
-            lambda: helm.uninstall(real.name, real.namespace, 5),
-        ):
+        release = HelmRelease(Kube.connect(kubeconfig=str(tmp_path / "config")), helm, real.name, real.namespace)
+        for call in (release.inspect, lambda: helm.uninstall(real.name, real.namespace, 5)):
             with pytest.raises(TenancyError, match="secrets is forbidden"):
                 call()
 

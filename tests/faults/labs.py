@@ -21,6 +21,8 @@ from typing import Any, Self
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL_PLANE = "kubegpu-control-plane"
@@ -197,6 +199,10 @@ class Cluster:
         environment = os.environ | (environ_update or {})
         done = subprocess.run(args, input=data, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
+
+    def release(self, name: str, namespace: str) -> Release | None:
+        """Return a Helm release in its last revision; None where there is none."""
+        return HelmRelease(self.kube, self.helm, name, namespace).inspect()
 
     def on_node(self, node: str, *command: str) -> str:
         """Run a program on a node."""

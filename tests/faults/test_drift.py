@@ -298,12 +298,10 @@ Place = tuple[str, str, str, str | None]
 
 def edit_objects(cluster: Cluster, release: str, namespace: str) -> dict[Place, dict[str, Any]]:
     """Edit each object of a release; return what was edited, as it was before, by API version, kind, name and namespace."""
-    found = cluster.helm.release(release, namespace)
+    found = cluster.release(release, namespace)
     assert found
-    record = cluster.kube.get("v1", "Secret", found.record, namespace)
-    assert record
     before: dict[Place, dict[str, Any]] = {}
-    for item in objects_of(record):
+    for item in objects_of(found):
         kind, name = (item["apiVersion"], item["kind"]), item["metadata"]["name"]
         live = cluster.kube.get(*kind, name, namespace) or cluster.kube.get(*kind, name)
         # The control plane reads its configuration when it starts, and what is edited here would be none.

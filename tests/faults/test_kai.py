@@ -547,7 +547,7 @@ def test_a_release_that_helm_left_pending_is_finished(cluster: Scheduler) -> Non
     threading.Thread(target=kill_when_pending).start()
     with pytest.raises(TenancyError):
         cluster.scheduler(OLD, values={"scheduler": {"placementStrategy": "spread"}})
-    found = cluster.helm.release(kai.RELEASE_NAME, KAI_NAMESPACE)
+    found = cluster.release(kai.RELEASE_NAME, KAI_NAMESPACE)
     assert found is not None
     assert found.status.startswith("pending")
     steps = [step["step"] for step in cluster.settle(OLD)["steps"]]

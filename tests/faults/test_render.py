@@ -111,7 +111,7 @@ class Operator:
             "web": (self.host, "tenant-web"),
             "kai-scheduler": (clusters["ml"], "kai-scheduler"),
         }
-        found = {name: cluster.helm.release(name, namespace) for name, (cluster, namespace) in places.items()}
+        found = {name: cluster.release(name, namespace) for name, (cluster, namespace) in places.items()}
         return {name: one.revision for name, one in found.items() if one}
 
 

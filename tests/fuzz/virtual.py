@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.asking import ASKED_LIST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Pages, checked, parsed
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import message_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import Edits, HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nccl.status import judge as judge_nccl
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import readable
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record

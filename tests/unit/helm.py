@@ -12,8 +12,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release, release_of
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 PENDING = frozenset({"pending-install", "pending-upgrade", "pending-rollback"})
@@ -24,9 +25,28 @@ def packed(release: dict[str, Any]) -> str:
     return base64.b64encode(gzip.compress(json.dumps(release).encode())).decode()
 
 
-def _unpacked(text: bytes) -> Release:
-    release = json.loads(gzip.decompress(base64.b64decode(text)))
-    return Release(**{field.name: release[field.name] for field in dataclasses.fields(Release)})
+def kept(release: Release) -> dict[str, Any]:
+    """Return what helm keeps of a revision, without the chart's files."""
+    return {
+        "name": release.name,
+        "namespace": release.namespace,
+        "version": release.revision,
+        "info": {"status": release.status, "last_deployed": release.deployed_at},
+        "chart": {"metadata": {"name": release.chart, "version": release.chart_version}},
+        "config": release.values or None,
+        "manifest": release.manifest,
+    }
+
+
+def record_of(release: Release) -> dict[str, Any]:
+    """Return the Secret in which helm keeps a revision."""
+    metadata = {
+        "name": release.record,
+        "namespace": release.namespace,
+        "labels": {"owner": "helm", "name": release.name, "version": str(release.revision), "status": release.status},
+    }
+    content = {"release": packed(kept(release))}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": content}
 
 
 class InMemoryHelm:
@@ -51,32 +71,26 @@ class InMemoryHelm:
 
     def record(self, release: Release) -> Release:
         """Have a revision of a release, without it counting as a call of the code under test."""
-        metadata = {
-            "name": release.record,
-            "namespace": release.namespace,
-            "labels": {"owner": "helm", "name": release.name, "version": str(release.revision), "status": release.status},
-        }
-        content = {"release": packed(dataclasses.asdict(release) | {"manifest": self.manifests.get(release.name, "")})}
-        self.api.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": content})
+        self.api.put(record_of(dataclasses.replace(release, manifest=self.manifests.get(release.name, ""))))
         return release
 
     def set_status(self, name: str, namespace: str, status: str) -> None:
         """Have the last revision in another state, as a kill leaves it."""
         self.record(dataclasses.replace(self._history(name, namespace)[-1], status=status))
 
+    def last(self, name: str, namespace: str) -> Release | None:
+        """Return a release in its last revision; None where there is none."""
+        history = self._history(name, namespace)
+        return history[-1] if history else None
+
     def _history(self, name: str, namespace: str) -> list[Release]:
         secrets = self.api.list("v1", "Secret", namespace, f"owner=helm,name={name}")
-        found = [_unpacked(base64.b64decode(secret["data"]["release"])) for secret in secrets]
-        return sorted(found, key=lambda release: release.revision)
+        return sorted((release_of(secret, name, namespace) for secret in secrets), key=lambda release: release.revision)
 
     # --- the adapter's verbs ---
 
     def major(self) -> int:
         return 4
-
-    def release(self, name: str, namespace: str) -> Release | None:
-        history = self._history(name, namespace)
-        return history[-1] if history else None
 
     def template(
         self, name: str, namespace: str, chart: Chart, values: dict[str, Any], api_versions: tuple[str, ...] = ()

@@ -33,8 +33,7 @@ try:
     import yaml
     from kubernetes.client import ApiClient
     from kubernetes.config import ConfigException
-    from kubernetes.dynamic import DynamicClient
-    from kubernetes.dynamic.exceptions import ResourceNotFoundError
+    from kubernetes.dynamic import DynamicClient, Resource
 except ImportError:
     # AnsibleK8SModule reports the missing library before anything here is called.
     pass
@@ -68,7 +67,8 @@ class Client:
         self.api = api
         self.proxy_url = proxy_url
         self.deadline = deadline or Deadline(math.inf)
-        # The library's cache of the kinds a server has is made for one thread.
+        # By API version, what the server has of it.
+        self._kinds: dict[str, dict[str, Resource]] = {}
         self._discovery = threading.Lock()
 
     @classmethod
@@ -98,7 +98,9 @@ class Client:
             text = f"no YAML{f' from line {mark.line + 1} on' if mark else ''}" if isinstance(exc, yaml.YAMLError) else shown(exc)
             reason = f"the kubeconfig is malformed, or its server is no API server: {type(exc).__name__} {text}"
             raise Failure(reason, permanent=True).error(what) from exc
-        return cls(api, deadline, proxy)
+        client = cls(api, deadline, proxy)
+        parsed(what, client.request(what, "/version"))
+        return client
 
     def within(self, deadline: Deadline) -> Client:
         """Return a client of the same server for a change with another deadline."""
@@ -153,22 +155,15 @@ class Client:
     # --- kinds ---
 
     def resource(self, api_version: str, kind: str) -> t.Any:
-        """Return the client's resource of a kind, or None where the server says that it has no such kind."""
-        what = f"Looking up {kind} ({api_version})"
-        wanted = {"api_version": api_version, "kind": kind, "prefix": "apis" if "/" in api_version else "api"}
+        """Return the library's resource of a kind, or None where the server says that it has no such kind.
+
+        The library's own discovery takes several requests for a kind, and all of them again after each one that is not there. It also
+        takes a group that does not answer for one without kinds, and keeps a file on the host.
+        """
         with self._discovery:
-            try:
-                return self._discovered(what, wanted)
-            except ResourceNotFoundError:
-                pass
-            # The client takes a group that does not answer for one without kinds.
-            if kind not in self._kinds(what, f"/{wanted['prefix']}/{api_version}"):
-                return None
-            self.api.resources.invalidate_cache()
-            try:
-                return self._discovered(what, wanted)
-            except ResourceNotFoundError as exc:
-                raise ApiError(f"{what} failed: the API group answers at times only.") from exc
+            if kind not in self._kinds.get(api_version, {}):
+                self._kinds[api_version] = self._read_kinds(f"Looking up {kind} ({api_version})", api_version)
+            return self._kinds[api_version].get(kind)
 
     def require(self, api_version: str, kind: str) -> t.Any:
         resource = self.resource(api_version, kind)
@@ -176,24 +171,37 @@ class Client:
             raise ApiError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
         return resource
 
-    def _discovered(self, what: str, wanted: JsonObject) -> t.Any:
+    def _read_kinds(self, what: str, api_version: str) -> dict[str, Resource]:
+        prefix = "apis" if "/" in api_version else "api"
         try:
-            return self._call(what, lambda: self.api.resources.get(**wanted))
-        except MALFORMED as exc:
-            # The client takes it as it comes, and an API group may be served by a tenant.
-            raise Failure(f"the list of its kinds is not of the form of the API: {type(exc).__name__} {exc}").error(what) from exc
-
-    def _kinds(self, what: str, path: str) -> set[str]:
-        try:
-            answer = parsed(what, self.request(what, path))
+            answer = parsed(what, self.request(what, f"/{prefix}/{api_version}"))
         except ApiError as exc:
             if exc.status == 404:
-                return set()
+                return {}
             raise
         try:
-            return {resource["kind"] for resource in answer["resources"] if "/" not in resource["name"]}
+            return _resources(self.api, prefix, api_version, answer)
         except MALFORMED as exc:
+            # An API group may be served by a tenant.
             raise Failure(f"the list of its kinds is not of the form of the API: {type(exc).__name__} {exc}").error(what) from exc
+
+
+def _resources(api: DynamicClient, prefix: str, api_version: str, answer: JsonObject) -> dict[str, Resource]:
+    """Return the library's resources of an API version by their kinds.
+
+    :arg answer: the server's list of them (APIResourceList), in which ``pods/log`` is a subresource of ``pods``.
+    """
+    group, _slash, version = api_version.rpartition("/")
+    parts: dict[str, JsonObject] = {}
+    for entry in answer["resources"]:
+        name, _slash, part = entry["name"].partition("/")
+        parts.setdefault(name, {})[part] = entry
+    found = {}
+    for name, own in parts.items():
+        if main := own.pop("", None):
+            known = {key: main[key] for key in ("kind", "namespaced")} | {"verbs": main.get("verbs"), "name": name}
+            found[known["kind"]] = Resource(prefix, group, version, client=api, subresources=own, **known)
+    return found
 
 
 def _entries(kubeconfig: t.Any, context: str | None) -> tuple[JsonObject, JsonObject]:
@@ -220,7 +228,7 @@ def _connected(
     for name, value in core._create_headers(module, **auth).items():
         core._set_header(client, name, value)
     client.rest_client.pool_manager = Pool(client.rest_client.pool_manager, lambda: _timeout(deadline), LARGEST_ANSWER)
-    return core.k8sdynamicclient.K8SDynamicClient(client, discoverer=core.LazyDiscoverer)
+    return DynamicClient(client, discoverer=lambda _client, _file: None)
 
 
 def _configuration(module: AnsibleK8SModule | None, auth: dict[str, t.Any], program: JsonObject, folder: str | None) -> t.Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import json
 import os
 import re
@@ -21,12 +20,12 @@ import tarfile
 import tempfile
 import typing as t
 
-from .._common.documents import DEEPEST, LARGEST, Unreadable, depth, load_document, load_manifests, parse_json
+from .._common.documents import LARGEST, load_document, load_manifests
 from .._common.errors import CommandFailed, TenancyError, refuse
 from .._common.quantity import whole
 from .._common.secrets import without_password
 from .._common.text import shown
-from .._common.values import Values, moment, stamp
+from .._common.values import Values
 from .._common.wait import Deadline
 from .helm_output import NOT_FOUND, UNKNOWN_KEYS, UPGRADE_ARGUMENTS, error_message, violations
 from .programs import CUT_SHORT, Runner, last_lines
@@ -43,30 +42,6 @@ _EXACT = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.AS
 
 # Seconds that helm has once the change's time is up, and that it has beyond the timeout of its own.
 LEAST_SECONDS = 60.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Release:
-    """A revision of a Helm release, as recorded in the cluster.
-
-    :ivar status: deployed, failed, superseded, uninstalled, or one of UNFINISHED in _helm/facts.py.
-    :ivar values: the values that were given, without the chart's defaults.
-    :ivar deployed_at: when that was, in UTC; empty where helm does not say.
-    """
-
-    name: str
-    namespace: str
-    status: str
-    revision: int
-    chart: str
-    chart_version: str
-    values: Values
-    deployed_at: str = ""
-
-    @property
-    def record(self) -> str:
-        """The name of the Secret in which helm records this revision."""
-        return f"sh.helm.release.v1.{self.name}.v{self.revision}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +179,7 @@ class Helm:
         return cls(run, found, kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"), deadline)
 
     def _helm(self, *args: str, data: str | None = None) -> str:
-        # HELM_DRIVER: HelmRelease knows the records of releases as Secrets, which are helm's default.
+        # HELM_DRIVER: the records of releases are read as Secrets, which are helm's default.
         environment = {"HELM_NAMESPACE": "", "HELM_DRIVER": "secret"}
         environment |= {"KUBECACHEDIR": self._cache.name, "HELM_CACHE_HOME": self._cache.name}
         seconds = round(self._deadline.left(0) + LEAST_SECONDS) if self._deadline else 0
@@ -240,31 +215,6 @@ class Helm:
                 )
             self._major = number
         return self._major
-
-    def _get(self, what: str, name: str, namespace: str) -> Values:
-        text = self._helm("get", what, name, "--namespace", namespace, "--output", "json", *self._cluster)
-        with _readable(f"helm get {what} {name}"):
-            # Without values, helm 3 prints null.
-            found = parse_json(text)
-            if not isinstance(found, (dict, type(None))):
-                raise Unreadable("it is no mapping")
-            if depth(found) > DEEPEST:
-                raise Unreadable(f"it is nested more than {DEEPEST} deep")
-        return found or {}
-
-    def release(self, name: str, namespace: str) -> Release | None:
-        """Return the release in its last revision, in any state; None when there is none."""
-        try:
-            metadata = self._get("metadata", name, namespace)
-        except TenancyError as exc:
-            if _is_not_found(exc):
-                return None
-            raise
-        values = self._get("values", name, namespace)
-        status, chart, version = (shown(metadata.get(key)) for key in ("status", "chart", "version"))
-        with _readable(f"helm get metadata {name}"):
-            revision = whole(metadata.get("revision"))
-        return Release(name, namespace, status, revision, chart, version, values, _utc(str(metadata.get("deployedAt"))))
 
     def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int, hooks: bool = True) -> str:
         """Install or upgrade with exactly these values; never --reuse-values, which breaks across versions.
@@ -321,15 +271,6 @@ def _readable(what: str) -> t.Iterator[None]:
         yield
     except ValueError as exc:
         raise TenancyError(f"{what} printed what cannot be read: {shown(exc)}.") from exc
-
-
-def _utc(time: str) -> str:
-    """Return a time as helm writes it, in its own time zone, in UTC; empty for another text."""
-    try:
-        # With nanoseconds, which Python reads only from 3.11 on.
-        return stamp(moment(re.sub(r"\.\d+", "", time)).astimezone(datetime.timezone.utc))
-    except (ValueError, OverflowError):
-        return ""
 
 
 def _is_not_found(error: TenancyError) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import stat
 import typing as t
 
 from .._common.documents import LARGEST, load_document
@@ -35,6 +36,15 @@ def read_kubeconfig(path: str) -> dict[str, t.Any] | None:
 def kubeconfig_exists(path: str) -> bool:
     """Tell whether there is anything in a kubeconfig's place, readable or not; of several files, which a colon separates, in that of one."""
     return any(os.path.lexists(os.path.expanduser(file)) for file in (path, *path.split(os.pathsep)) if file)
+
+
+def is_private_folder(path: str) -> bool:
+    """Tell whether a folder is there in which its owner alone may read and write."""
+    try:
+        mode = os.stat(os.path.expanduser(path)).st_mode
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and stat.S_IMODE(mode) == 0o700
 
 
 def check_proxy(url: str | None) -> None:

@@ -12,7 +12,7 @@ import os.path
 import typing as t
 
 from .._adapters.asking import ask_list
-from .._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
+from .._adapters.kubeconfig import is_private_folder, kubeconfig_exists, read_kubeconfig
 from .._assignment.lifecycle import nodes_to_give
 from .._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from .._common.ownership import annotations_of, labels_of
@@ -107,6 +107,7 @@ def read(run: Run) -> Result:
         monitoring=may_have_rules(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
         nodes_due=nodes_due,
+        has_folder=is_private_folder(params["kubeconfigs"]),
         node_problems=[problem.data() for problem in node_problems],
     )
 

@@ -13,3 +13,5 @@ UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback"
 INCOMPLETE = frozenset({"pending-install", "uninstalling"})
 # Annotations by which an object is one of a release: its name, and its namespace (pkg/action/validate.go of helm/helm).
 RELEASE_NOTES = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
+# Label of each of its objects (the same place).
+MANAGED_BY_HELM = "app.kubernetes.io/managed-by=Helm"

@@ -18,12 +18,12 @@ from .._common.secrets import digest
 from .._common.text import legible, shown
 from .._common.values import Change, JsonObject, Values, Write, differences, merge_patch
 from .._common.wait import Deadline
-from .facts import INCOMPLETE, RELEASE_NOTES, UNFINISHED
+from .facts import INCOMPLETE, MANAGED_BY_HELM, RELEASE_NOTES, UNFINISHED
 from .plan import as_wanted, changes_between
-from .values import comparable, objects_of
+from .values import Release, comparable, last_record, objects_of, release_of
 
 if t.TYPE_CHECKING:
-    from .._adapters.helm import Chart, Helm, Release
+    from .._adapters.helm import Chart, Helm
     from .._adapters.kubernetes import Kube
     from .._common.run import Run
 
@@ -53,9 +53,12 @@ class HelmRelease:
     def inspect(self) -> Release | None:
         """Read the release, in any state.
 
+        Helm's own ``get`` takes as long for each release as all else that is read of it.
+
         :raises TenancyError: when it cannot be read, which is not the same as that there is none.
         """
-        self.found = self.helm.release(self.name, self.namespace)
+        record = last_record(self.kube.list("v1", "Secret", self.namespace, f"owner=helm,name={self.name}"), self.name)
+        self.found = release_of(record, self.name, self.namespace) if record else None
         self._ended = False
         return self.found
 
@@ -170,6 +173,8 @@ class Edits:
         self.kube = run.kube
         self.release = release
         self._adapt = adapt
+        # Live objects by their names, of each kind and namespace.
+        self._listed: dict[tuple[str, str, str], dict[str, JsonObject]] = {}
 
     def take_back(self) -> bool:
         """Undo each edit, in check mode only say so; return whether there were any."""
@@ -182,14 +187,12 @@ class Edits:
         return bool(found)
 
     def find(self) -> list[Edit]:
-        """Return the edits of a release that is deployed; of one whose record is gone, none can be told."""
+        """Return the edits of a release that is deployed."""
         found = self.release.found
         if found is None or found.status != "deployed":
             return []
-        record = self.kube.get("v1", "Secret", found.record, self.release.namespace)
-        objects = objects_of(record) if record else []
         edits = []
-        for item in objects:
+        for item in objects_of(found):
             if not self.run.deadline.left(0):
                 raise WaitTimeout(f"The time was over before {_named(item)} was compared.", last_seen="")
             if item["kind"] != "CustomResourceDefinition" and (edit := self._edit(item)):
@@ -197,9 +200,8 @@ class Edits:
         return edits
 
     def _edit(self, item: JsonObject) -> Edit | None:
-        kind, name = (item["apiVersion"], item["kind"]), item["metadata"]["name"]
         namespace = item["metadata"].get("namespace") or self.release.namespace
-        live = self.kube.get(*kind, name, namespace) or self.kube.get(*kind, name)
+        live = self._live(item["apiVersion"], item["kind"], item["metadata"]["name"], namespace)
         if live is None:
             return Edit(self._whole(item, namespace), None, {}, [("state", "absent", "present")])
         body, tried = self._tried(self._adapt(item, live), live)
@@ -207,6 +209,15 @@ class Edits:
         if item["kind"] == "Secret":
             changes = [(path, digest(before), digest(after)) for path, before, after in changes]
         return Edit(item, live, body, changes) if changes else None
+
+    def _live(self, api_version: str, kind: str, name: str, namespace: str) -> JsonObject | None:
+        """Return an object as it is; None where it is gone."""
+        place = (api_version, kind, namespace)
+        if place not in self._listed:
+            listed = self.kube.list(*place, MANAGED_BY_HELM)
+            self._listed[place] = {item["metadata"]["name"]: item for item in listed}
+        # It may have lost the label, too.
+        return self._listed[place].get(name) or self.kube.get(*place[:2], name, namespace) or self.kube.get(*place[:2], name)
 
     def _tried(self, item: JsonObject, live: JsonObject) -> tuple[JsonObject, JsonObject]:
         """Return the patch that takes back what was changed of an object, and what the API server would make of it."""

@@ -3,48 +3,130 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The objects that a Helm release is made of, and what of each is compared."""
+"""A Helm release as its cluster has it, the objects that it is made of, and what of each is compared."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import dataclasses
+import datetime
+import re
 import typing as t
 import zlib
 
-from .._common.documents import LARGEST, Unreadable, load_manifests, parse_json
+from .._common.documents import DEEPEST, Unreadable, depth, load_manifests, parse_json
 from .._common.errors import TenancyError
+from .._common.quantity import whole
 from .._common.text import shown
-from .._common.values import JsonObject
+from .._common.values import JsonObject, Values, moment, stamp
 
 # Parts of an object that are not compared: who and when, and what controllers say.
 _APART = ("apiVersion", "kind", "metadata", "status")
 # KAI Scheduler's largest release has 70 objects, vCluster's 20.
 _MOST_OBJECTS = 500
 _GZIP = 16 + zlib.MAX_WBITS
+# Bytes of a record without its packing, which has the whole chart in it: KAI Scheduler's has 1 MB.
+_LARGEST_RECORD = 32 * 2**20
 
 
-def objects_of(record: JsonObject) -> list[JsonObject]:
-    """Return the objects of a release, without hooks.
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A revision of a Helm release, as recorded in the cluster.
 
-    :arg record: Secret in which helm keeps the release: JSON, packed by gzip and written in base64, which the API does once more
+    :ivar status: deployed, failed, superseded, uninstalled, or one of UNFINISHED in facts.py.
+    :ivar values: the values that were given, without the chart's defaults.
+    :ivar deployed_at: when that was, in UTC; empty where the record does not say.
+    :ivar manifest: what the chart made, in YAML, without hooks.
+    """
+
+    name: str
+    namespace: str
+    status: str
+    revision: int
+    chart: str
+    chart_version: str
+    values: Values
+    deployed_at: str = ""
+    manifest: str = dataclasses.field(default="", repr=False, compare=False)
+
+    @property
+    def record(self) -> str:
+        """The name of the Secret in which helm records this revision."""
+        return f"{_record_prefix(self.name)}{self.revision}"
+
+
+def _record_prefix(name: str) -> str:
+    return f"sh.helm.release.v1.{name}.v"
+
+
+def last_record(records: t.Sequence[JsonObject], name: str) -> JsonObject | None:
+    """Return the Secret of the last revision of a release; None where there is none.
+
+    :arg records: Secrets of the release's namespace.
+    """
+    prefix, revisions = _record_prefix(name), {}
+    for record in records:
+        title = record["metadata"]["name"]
+        with contextlib.suppress(ValueError):
+            revisions[whole(title[len(prefix) :] if title.startswith(prefix) else "")] = record
+    return revisions[max(revisions)] if revisions else None
+
+
+def release_of(record: JsonObject, name: str, namespace: str) -> Release:
+    """Return the revision of a release that a record has.
+
+    :arg record: Secret in which helm keeps it: JSON, packed by gzip and written in base64, which the API does once more
         (pkg/storage/driver/util.go of helm/helm, both majors).
     :raises TenancyError: where it cannot be read.
     """
-    name, home = record["metadata"]["name"], record["metadata"].get("namespace")
-    try:
+    with _readable(record["metadata"]["name"]):
         packed = base64.b64decode(base64.b64decode((record.get("data") or {})["release"], validate=True), validate=True)
         unpacker = zlib.decompressobj(_GZIP)
-        text = unpacker.decompress(packed, LARGEST)
+        text = unpacker.decompress(packed, _LARGEST_RECORD)
         if unpacker.unconsumed_tail:
-            raise Unreadable(f"it has more than {LARGEST} bytes")
-        items = [_checked(item) for item in _flat(load_manifests(str(parse_json(text)["manifest"])))]
-        objects = list({(item["apiVersion"], item["kind"], *_place(item, home)): item for item in items}.values())
+            raise Unreadable(f"it has more than {_LARGEST_RECORD} bytes")
+        content = parse_json(text, _LARGEST_RECORD)
+        # Without values, helm 3 writes null.
+        info, chart, values = content["info"], content["chart"]["metadata"], content.get("config") or {}
+        if not isinstance(values, dict):
+            raise Unreadable("its values are no mapping")
+        if depth(values) > DEEPEST:
+            raise Unreadable(f"its values are nested more than {DEEPEST} deep")
+        status, title, version = (shown(text) for text in (info.get("status"), chart.get("name"), chart.get("version")))
+        deployed_at, manifest = _utc(str(info.get("last_deployed"))), str(content["manifest"])
+        return Release(name, namespace, status, whole(content["version"]), title, version, values, deployed_at, manifest)
+
+
+def objects_of(release: Release) -> list[JsonObject]:
+    """Return the objects of a release, without hooks.
+
+    :raises TenancyError: where they cannot be read.
+    """
+    with _readable(release.record):
+        items = [_checked(item) for item in _flat(load_manifests(release.manifest))]
+        objects = list({(item["apiVersion"], item["kind"], *_place(item, release.namespace)): item for item in items}.values())
         if len(objects) > _MOST_OBJECTS:
             raise Unreadable(f"it has {len(objects)} objects, and {_MOST_OBJECTS} are read at most")
         return objects
-    # In a virtual cluster, its administrator may have written it.
+
+
+@contextlib.contextmanager
+def _readable(name: str) -> t.Iterator[None]:
+    """Raise TenancyError for what a record does not have: in a virtual cluster, its administrator may have written it."""
+    try:
+        yield
     except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as exc:
         raise TenancyError(f"Secret {name}, in which helm keeps a release, cannot be read: {shown(exc)}.") from exc
+
+
+def _utc(time: str) -> str:
+    """Return a time as helm writes it, in its own time zone, in UTC; empty for another text."""
+    try:
+        # With nanoseconds, which Python reads only from 3.11 on.
+        return stamp(moment(re.sub(r"\.\d+", "", time)).astimezone(datetime.timezone.utc))
+    except (ValueError, OverflowError):
+        return ""
 
 
 def _flat(documents: list[t.Any]) -> t.Iterator[t.Any]:
@@ -59,7 +141,7 @@ def _flat(documents: list[t.Any]) -> t.Iterator[t.Any]:
             yield item
 
 
-def _place(item: JsonObject, home: str | None) -> tuple[str | None, str]:
+def _place(item: JsonObject, home: str) -> tuple[str, str]:
     return item["metadata"].get("namespace") or home, item["metadata"]["name"]
 
 

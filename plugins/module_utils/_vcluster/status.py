@@ -31,7 +31,7 @@ from .facts import (
 from .values import backing_store, has_own_scheduler, selected
 
 if t.TYPE_CHECKING:
-    from .._adapters.helm import Release
+    from .._helm.values import Release
 
 # Namespaces of pods that have no controller, and that KAI Scheduler makes again where it needs them.
 _OF_KAI = (RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)

@@ -35,7 +35,7 @@ from .facts import (
 )
 
 if t.TYPE_CHECKING:
-    from .._adapters.helm import Release
+    from .._helm.values import Release
 
 Params = t.Mapping[str, t.Any]
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Release, exact_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, exact_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.modules.chart_scheduler import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
@@ -110,7 +111,7 @@ def test_another_version_or_other_values_are_an_upgrade():
     assert cluster.kube.get("v1", "Namespace", "volcano")["metadata"]["labels"] == {LABEL: "volcano", "team": "a"}
     assert [step["step"] for step in cluster.call(version="1.13.0")["steps"]] == ["apply volcano"]
     assert cluster.call(version="1.13.0", values={"a": 1})["changed"] is True
-    assert cluster.helm.release("volcano", "volcano").values == {"a": 1}
+    assert cluster.helm.last("volcano", "volcano").values == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.modules.former_schedulers import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
@@ -115,13 +115,13 @@ def test_one_that_is_made_anew_is_another_one():
 
 def test_no_scheduler_is_begun_with_when_time_is_up():
     cluster = Cluster(*(namespace(f"n{number}") for number in range(3)), released=["n0", "n1", "n2"])
-    slow = cluster.helm.release
+    fast = cluster.helm.uninstall
 
-    def release(name, where):
+    def uninstall(*args, **options):
         cluster.run.deadline.sleep(25)
-        return slow(name, where)
+        return fast(*args, **options)
 
-    cluster.helm.release = release
+    cluster.helm.uninstall = uninstall
     with pytest.raises(TenancyError, match="Time was up after 40 s, before scheduler n2 was looked at"):
         cluster.call(timeout=40)
 
@@ -129,10 +129,10 @@ def test_no_scheduler_is_begun_with_when_time_is_up():
 def test_a_record_that_helm_cannot_read_is_an_error():
     cluster = Cluster(namespace("volcano"), released=["volcano"])
 
-    def release(_name, _namespace):
-        raise TenancyError("helm get failed: illegal base64 data")
-
-    cluster.helm.release = release
-    with pytest.raises(TenancyError, match="illegal base64"):
+    record = cluster.kube.get("v1", "Secret", "sh.helm.release.v1.volcano.v1", "volcano")
+    cluster.kube.put(record | {"data": {"release": "no base64"}})
+    with pytest.raises(
+        TenancyError, match=r"Secret sh\.helm\.release\.v1\.volcano\.v1, in which helm keeps a release, cannot be read"
+    ):
         cluster.call()
     assert cluster.left == ["volcano"]

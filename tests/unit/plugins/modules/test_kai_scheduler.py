@@ -9,9 +9,9 @@ import datetime
 import json
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, SHARD
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import admission_copy
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -338,7 +338,7 @@ def test_a_downgrade_leaves_config_webhooks_and_queues_in_place(installed):
 
     result = run(installed)
     assert (steps(result), result["diff"]["before"]["version"]) == (expected, "v0.13.1")
-    assert installed.helm.release("kai-scheduler", "kai-scheduler").chart_version == "v0.12.0"
+    assert installed.helm.last("kai-scheduler", "kai-scheduler").chart_version == "v0.12.0"
     # Nothing of the newer release is left in them: the older operator makes them anew.
     ended = {call.removeprefix("delete Deployment ") for call in installed.calls if call.startswith("delete Deployment ")}
     assert ended == set(release("v0.13.1").deployments)
@@ -389,7 +389,7 @@ def test_a_downgrade_to_a_release_of_other_parts_goes_by_removal_and_keeps_the_q
     result = run(newer, **OLDER)
     assert steps(result) == expected
     assert result["diff"]["before"]["version"] == "v0.10.5"
-    assert newer.helm.release("kai-scheduler", "kai-scheduler").chart_version == "v0.9.5"
+    assert newer.helm.last("kai-scheduler", "kai-scheduler").chart_version == "v0.9.5"
     assert newer.names("ServiceAccount") == {"default"}
     assert {"kai-scheduler", "kai-resource-reservation"} <= newer.names("Namespace")
     assert kept.keys() == {"queues"}

@@ -9,13 +9,13 @@ import datetime
 import json
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import HOST_SCHEDULER_LABEL, KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.rehearsal import Rehearsal, judged
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
@@ -376,7 +376,7 @@ def test_charts_values_are_compared_by_digests():
     assert gate(cluster(), verdicts=[promoted], **asked)["change"] == promoted["change"]["name"]
     # As Helm's record has it, to which a file's 7.0 is 7.
     kube, helm = cluster("v0.13.1")
-    now = helm.release(kai.RELEASE_NAME, KAI_NAMESPACE)
+    now = helm.last(kai.RELEASE_NAME, KAI_NAMESPACE)
     stored = json.loads(json.dumps(asked["values"]).replace("7.0", "7"))
     helm.record(dataclasses.replace(now, values=deep_merge(now.values, stored)))
     assert gate((kube, helm), verdicts=[], **asked)["differences"] == []

@@ -387,6 +387,16 @@ def test_the_module_that_records(host):
     assert (after["due"], after["verified_at"], after["results"]) == ([], written["at"], RESULTS)
 
 
+def test_the_folder_of_kubeconfigs_is_the_owners_alone(host):
+    cluster = host("ml")
+    cluster.folder.chmod(0o700)
+    assert cluster.compare()["has_folder"] is True
+    cluster.folder.chmod(0o750)
+    assert cluster.compare()["has_folder"] is False
+    assert cluster.compare(kubeconfigs=str(cluster.folder / "ml.yml"))["has_folder"] is False
+    assert cluster.compare(kubeconfigs=str(cluster.folder / "gone"))["has_folder"] is False
+
+
 def test_nodes_that_tenants_have_to_be_given(host):
     cluster = host("ml", objects=[node("n1", gpus=2)])
     assert cluster.compare()["nodes_due"] is False

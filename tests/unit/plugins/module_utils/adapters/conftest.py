@@ -14,7 +14,6 @@ import ipaddress
 import json
 import socket
 import ssl
-import tempfile
 import threading
 import time
 
@@ -48,7 +47,6 @@ class Script:
         kinds = [{"kind": kind, "name": name, "namespaced": True, "verbs": []} for kind, name in KINDS.items()]
         self.answers = {
             "GET /version": [(200, {"gitVersion": "v1.35.4"}, {})],
-            "GET /apis": [(200, {"kind": "APIGroupList", "groups": []}, {})],
             "GET /api/v1": [(200, {"kind": "APIResourceList", "resources": [*kinds, TOKENS]}, {})],
         }
         self.discovery = set(self.answers)
@@ -229,8 +227,6 @@ def _script():
 @pytest.fixture(name="kube")
 def _kube(script, clock, tmp_path, monkeypatch):
     """The adapter, with 100 seconds of the clock, over a server that follows the script."""
-    # Where the client keeps what it discovered.
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
     # What the client keeps of the kubeconfig before, its server included.

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import asking, client, pods, retry
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.asking import ask, ask_list
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.client import Client, _entries
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.client import _entries
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_program import complaint
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import PAGE
@@ -184,15 +184,12 @@ def test_what_a_server_says_of_a_failure_is_one_short_line(kube, script):
 # --- kinds ------------------------------------------------------------------------------------------------------------
 
 GROUP = "metrics.example/v1"
-GROUPS = {"name": "metrics.example", "versions": [{"groupVersion": GROUP, "version": "v1"}]}
-GROUPS["preferredVersion"] = GROUPS["versions"][0]
 METRIC = {"kind": "Metric", "name": "metrics", "namespaced": False, "verbs": []}
 METRICS = (200, {"kind": "APIResourceList", "resources": [METRIC]}, {})
 
 
 @pytest.mark.parametrize(("code", "attempts"), [(503, 5), (500, 5), (403, None)])
 def test_a_group_that_cannot_be_read_is_not_one_without_kinds(kube, script, code, attempts):
-    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
     script.on(f"GET /apis/{GROUP}", status(code, "error trying to reach service"))
     for call in (kube.served, kube.list):
         error = failure(call, GROUP, "Metric")
@@ -201,14 +198,12 @@ def test_a_group_that_cannot_be_read_is_not_one_without_kinds(kube, script, code
 
 
 def test_a_group_that_comes_back_is_found(kube, script):
-    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
     script.on(f"GET /apis/{GROUP}", *[status(503)] * 4, METRICS)
     assert kube.served(GROUP, "Metric")
     assert not kube.served(GROUP, "Other")
 
 
 def test_a_group_that_does_not_exist_has_no_kinds(kube, script):
-    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
     script.on(f"GET /apis/{GROUP}", (404, "404 page not found", {}))
     assert not kube.served(GROUP, "Metric")
     assert not kube.served("other.example/v1", "Other")
@@ -220,23 +215,26 @@ def test_a_group_that_does_not_exist_has_no_kinds(kube, script):
     [{"resources": [{"name": "metrics"}]}, {"resources": [{}]}, {"resources": [5]}, {"resources": 5}, "[1]", "[" * 100_000],
 )
 def test_a_list_of_kinds_of_another_form_is_an_error(kube, script, answer):
-    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
     script.on(f"GET /apis/{GROUP}", (200, answer, {}))
     assert failure(kube.served, GROUP, "Metric").message.startswith("Looking up Metric (metrics.example/v1) failed: ")
 
 
-def test_threads_ask_one_after_the_other_what_the_server_knows():
-    asking = threading.Lock()
+def test_what_a_server_has_of_an_api_version_is_read_once(kube, script):
+    script.on(f"GET /apis/{GROUP}", METRICS)
+    assert concurrently(lambda kind: kube.served(GROUP, kind), ["Metric"] * CONCURRENCY) == [True] * CONCURRENCY
+    assert script.calls == [f"GET /apis/{GROUP}"]
 
-    class Resources:
-        def get(self, kind, **_where):
-            assert asking.acquire(blocking=False)
-            threading.Event().wait(0.01)
-            asking.release()
-            return kind
 
-    kube = Kube(Client(type("Api", (), {"resources": Resources()})()))
-    assert concurrently(lambda kind: kube.served("v1", kind), ["Pod"] * CONCURRENCY) == [True] * CONCURRENCY
+def test_a_kind_that_comes_later_is_found(kube, script):
+    script.on(f"GET /apis/{GROUP}", (404, "404 page not found", {}), (200, {"resources": []}, {}), METRICS)
+    assert [kube.served(GROUP, "Metric") for _time in range(4)] == [False, False, True, True]
+    assert len(script.calls) == 3
+
+
+def test_parts_of_a_kind_are_no_kinds(kube, script):
+    script.on(f"GET /apis/{GROUP}", (200, {"resources": [METRIC | {"kind": "Scale", "name": "metrics/scale"}, METRIC]}, {}))
+    assert kube.served(GROUP, "Metric")
+    assert not kube.served(GROUP, "Scale")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

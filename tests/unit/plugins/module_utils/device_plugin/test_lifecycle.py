@@ -9,7 +9,6 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
@@ -22,6 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import is_gpu_node
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import chart_values, replicas_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.modules.device_plugin import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
@@ -113,7 +113,7 @@ class Cluster:
         return kept
 
     def _release(self) -> Release | None:
-        return next(filter(None, (self.helm.release(name, name) for name in (PLUGIN, "gpu-operator"))), None)
+        return next(filter(None, (self.helm.last(name, name) for name in (PLUGIN, "gpu-operator"))), None)
 
     def _changed(self, release: Release | None) -> None:
         for item in (CHART_SET, OPERATOR_SET, OPERATOR):

@@ -9,11 +9,10 @@ import copy
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import Edits, HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import comparable
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release, comparable
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, merged
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 
@@ -184,7 +183,6 @@ class Made:
         self.helm.manifests["r"] = CHART
         self.helm.record(Release("r", "team", "deployed", 1, "r", "1.0.0", {}))
         self.release = HelmRelease(self.kube, self.helm, "r", "team")
-        self.release.inspect()
         self.kube.writes.clear()
 
     def live(self, kind, name):
@@ -197,6 +195,7 @@ class Made:
 
     def run(self, check_mode=False):
         run = Run({}, check_mode, self.kube, self.helm)
+        self.release.inspect()
         Edits(run, self.release).take_back()
         return run.changes
 

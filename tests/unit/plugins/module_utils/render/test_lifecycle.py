@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_manifests
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenant as engine
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.work import Work
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._render.lifecycle import Place, render
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenants as module

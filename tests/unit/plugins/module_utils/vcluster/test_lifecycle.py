@@ -11,7 +11,7 @@ import json
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies, record_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, Refused, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import HOST_SCHEDULER_LABEL, TENANT_LABEL
@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL, SYNCED_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import SETTLING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
@@ -27,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
-from ansible_collections.kubegpu.tenancy.tests.unit.helm import packed
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import record_of
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 VALUES = tenant_values(False, {}, "high", None, {})
@@ -71,14 +72,10 @@ def deployed(release=RELEASE):
 class FakeHelm:
     """Installs what it was given; what the chart then makes is there at once."""
 
-    def __init__(self, release, api, made):
-        self.live = release
+    def __init__(self, api, made):
         self.made = made
         self.api = api
         self.installed = []
-
-    def release(self, name, namespace):
-        return self.live
 
     def template(self, name, namespace, chart, values):
         if "unknown" in values:
@@ -110,11 +107,17 @@ class World:
         self.api.pod_logs["web-0"] = "starting\nFATAL out of luck\n"
         # As the StatefulSet's controller does it.
         self.api.react("patch", "StatefulSet", self.scaled)
-        self.helm = FakeHelm(release, self.api, made or running())
+        self.helm = FakeHelm(self.api, made or running())
+        if release:
+            self.release(release)
         self.clock = Clock()
         self.enforced = enforced
         self.charts = None
         self.asked, self.probed = [], []
+
+    def release(self, release):
+        """Have the virtual cluster's release in this state."""
+        self.api.put(record_of(release))
 
     def scaled(self, workload):
         workload["status"]["observedGeneration"] = workload["metadata"]["generation"]
@@ -674,7 +677,7 @@ def test_a_changed_trust_is_recorded_on_the_namespace():
     assert world.api.writes == [("patch", "Namespace", "tenant-web"), UPGRADE]
     assert world.probed == ["web"]
 
-    world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    world.release(dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {})))
     again = world.run(trust="partial")
     assert (again["changed"], again["network_policies"], len(world.probed)) == (False, "enforced", 1)
 
@@ -727,7 +730,7 @@ def test_policies_that_nobody_enforces_are_refused_or_accepted_never_taken_for_p
     annotations = world.live("v1", "Namespace", "tenant-web", None)["metadata"]["annotations"]
     assert annotations[facts.NETWORK_ANNOTATION] == "unenforced"
     before = len(world.probed)
-    world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    world.release(dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {})))
     assert world.run(trust="partial", accept_unenforced=True)["changed"] is False
     assert len(world.probed) == before
     with pytest.raises(TenancyError, match="trust: partial rests on network policies"):
@@ -829,7 +832,7 @@ def test_pods_keep_to_their_queues_of_the_host_scheduler_before_there_are_any():
     assert kinds[:3] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace"]
     policy = "ValidatingAdmissionPolicy kubegpu-tenancy-web"
     assert changed["diff"]["after"][policy] == "whole GPUs in queues: vision, speech"
-    world.helm.live = RELEASE
+    world.release(RELEASE)
     shares = world.run(host_scheduler="kai", host_queues=tree, gpu_sharing=True)["diff"]
     assert shares["after"][policy] == "shared and whole GPUs in queues: vision, speech"
     # Started without any description, it stays as it is.
@@ -870,7 +873,7 @@ def test_pods_run_in_the_sandbox_before_there_are_any_and_go_on_where_nothing_is
     assert kinds[:5] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 2 + ["Namespace"]
     assert after["ValidatingAdmissionPolicy kubegpu-tenancy-web"] == admits(world, "PolicyBinding") == "pods in RuntimeClass kata"
     assert after["ValidatingAdmissionPolicy kubegpu-tenancy-web.workloads"] == "workloads whose pods stay as they are"
-    world.helm.live = RELEASE
+    world.release(RELEASE)
     world.run(version=None)
     assert admits(world, "Policy") == "pods in RuntimeClass kata"
     world.run(host_scheduler="kai")
@@ -1017,7 +1020,7 @@ def test_a_control_plane_reaches_no_pods_of_others():
     result = world.run(trust="partial")
     assert result["steps"][-1]["step"] == "narrow NetworkPolicy vc-cp-web"
     assert egress(world) == [NARROWED, OWN_PODS]
-    world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    world.release(dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {})))
     assert world.run(trust="partial")["changed"] is False
 
 
@@ -1041,11 +1044,9 @@ def test_a_policy_that_somebody_widened_is_narrowed_again():
     ],
 )
 def test_an_edit_of_the_control_planes_policy_is_named_and_taken_back(edited):
-    release = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
     policy, *others = policed()
-    record = base64.b64encode(packed({"manifest": yaml.safe_dump(policy)}).encode()).decode()
-    secret = item("v1", "Secret", release.record, data={"release": record})
-    world = World([own_namespace("partial"), policy, *others, secret], release)
+    values, manifest = tenant_values(False, {}, "partial", None, {}), yaml.safe_dump(policy)
+    world = World([own_namespace("partial"), policy, *others], dataclasses.replace(RELEASE, values=values, manifest=manifest))
     world.run(trust="partial")
     assert world.run(trust="partial")["changed"] is False
     world.api.put(policy | {"spec": {"egress": edited}})
