@@ -214,7 +214,7 @@ from ..module_utils._common.parallel import concurrently
 from ..module_utils._common.run import Result
 from ..module_utils._common.wait import LISTENER
 from ..module_utils._desired.model import Tenant
-from ..module_utils._desired.validation import tenants_from
+from ..module_utils._desired.tenants import tenants_from
 from ..module_utils._engine.parts import diffs
 from ..module_utils._engine.tenant import change
 from ..module_utils._engine.verification import verify

@@ -14,7 +14,8 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint import validation as blueprint
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import overcommitted_quotas, parse

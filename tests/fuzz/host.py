@@ -26,7 +26,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import facts as nodes

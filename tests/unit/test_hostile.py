@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import cluster_info, tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics import facts as metrics
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all

@@ -13,7 +13,7 @@ import typing as t
 from .._common.names import KAI_NAMESPACE, namespace_of
 from .._common.schema import Problems
 from .._common.values import Values, deep_merge
-from .._desired.validation import tenants_from
+from .._desired.tenants import tenants_from
 from .._desired.values import vcluster_values
 from .._device_plugin.facts import DRA_KIND, PROVIDERS
 from .._device_plugin.values import chart_values as plugin_values

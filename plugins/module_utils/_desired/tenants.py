@@ -12,7 +12,7 @@ import typing as t
 
 from .._common.errors import TenancyError, check_all
 from .._common.forms import is_object, label_problems
-from .._common.schema import Problems, named, quoted
+from .._common.schema import Problems, named, plain, quoted
 from .._common.values import JsonObject, Values, value_at
 from .._common.variables import TEMPORARY, TENANTS
 from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
@@ -24,7 +24,7 @@ from .._vcluster.reach import check_reach
 from .._volcano import validation as volcano
 from . import facts
 from .model import GpuNodes, Platform, Scheduler, Tenant, VCluster
-from .names import NAME, check_name
+from .names import NAME, check_name, check_names, check_rivals
 from .oidc import check_issuer_port, with_issuer
 from .oidc import read as read_issuer
 from .sandbox import check as check_sandbox
@@ -57,6 +57,32 @@ def temporary(given: JsonObject, platform: Platform, problems: Problems) -> list
         why = "the next run would take its queues out of the shared scheduler. Give it a scheduler of its own, or none."
         problems.add("temporary-shares-scheduler", f"{TEMPORARY}.scheduler.shared", why)
     return [tenant]
+
+
+def tenants_from(given: t.Any) -> list[Tenant]:
+    """Make tenants of what a module or role was given, by the same rules as those of an inventory.
+
+    :arg given: as an inventory lists them, or as Tenant.data returned them: empty gpu_nodes and scheduler count as not given.
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    given = plain(given, problems, TENANTS)
+    if isinstance(given, list):
+        given = [
+            {key: value for key, value in tenant.items() if value != {} or key not in ("gpu_nodes", "scheduler")}
+            if isinstance(tenant, dict)
+            else tenant
+            for tenant in given
+        ]
+    # What the platform asks for is among their values, where Tenant.data returned them.
+    found = entries(given, Platform(), problems)
+    # An inventory has one at most.
+    temporary = [tenant for tenant in found if tenant.expires]
+    tenants = [dataclasses.replace(tenant, path=TEMPORARY) if temporary == [tenant] else tenant for tenant in found]
+    check_names(tenants, problems)
+    check_rivals(tenants, problems)
+    problems.raise_if_any("the tenants")
+    return tenants
 
 
 def entries(given: t.Any, platform: Platform, problems: Problems) -> list[Tenant]:

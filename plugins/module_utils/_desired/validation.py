@@ -11,7 +11,6 @@ checked strictly: nothing is converted.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import typing as t
 
@@ -21,13 +20,13 @@ from .._common.schema import Problems, plain
 from .._common.values import JsonObject
 from .._common.variables import SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
 from .layout import check_layout, layout
-from .model import Cluster, Platform, Tenant
+from .model import Cluster, Tenant
 from .names import check_names, check_rivals
 from .platform import platform_of
 from .releases import judged
 from .schedulers import shared_scheduler
 from .settings import Settings, as_given, check_settings, lab_gpus, only, places, settings_of
-from .tenants import entries, listed, temporary
+from .tenants import listed, temporary
 
 
 def desired_state(
@@ -103,29 +102,3 @@ def _workers(settings: Settings, tenants: list[Tenant], problems: Problems) -> t
         return None
     check_layout(tenants, workers, gpus, problems)
     return tuple(workers)
-
-
-def tenants_from(given: t.Any) -> list[Tenant]:
-    """Make tenants of what a module or role was given, by the same rules as those of an inventory.
-
-    :arg given: as an inventory lists them, or as Tenant.data returned them: empty gpu_nodes and scheduler count as not given.
-    :raises TenancyError: with all ``problems``.
-    """
-    problems = Problems()
-    given = plain(given, problems, TENANTS)
-    if isinstance(given, list):
-        given = [
-            {key: value for key, value in tenant.items() if value != {} or key not in ("gpu_nodes", "scheduler")}
-            if isinstance(tenant, dict)
-            else tenant
-            for tenant in given
-        ]
-    # What the platform asks for is among their values, where Tenant.data returned them.
-    found = entries(given, Platform(), problems)
-    # An inventory has one at most.
-    temporary = [tenant for tenant in found if tenant.expires]
-    tenants = [dataclasses.replace(tenant, path=TEMPORARY) if temporary == [tenant] else tenant for tenant in found]
-    check_names(tenants, problems)
-    check_rivals(tenants, problems)
-    problems.raise_if_any("the tenants")
-    return tenants

@@ -18,7 +18,7 @@ from .._common.errors import FORBIDDEN, ApiError, Problem, TenancyError, refuse
 from .._common.names import RUNTIME_CLASS, namespace_of
 from .._common.run import Result, Run
 from .._desired.model import Tenant
-from .._desired.validation import tenants_from
+from .._desired.tenants import tenants_from
 from .._metrics.facts import SERVICE_MONITORS
 
 ARGUMENT_SPEC: dict[str, t.Any] = {

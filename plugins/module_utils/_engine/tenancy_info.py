@@ -21,7 +21,7 @@ from .._common.parties import attempt
 from .._common.run import Result, Run
 from .._common.values import stamp, utc_now
 from .._desired.model import Tenant
-from .._desired.validation import tenants_from
+from .._desired.tenants import tenants_from
 from .._metrics.lifecycle import may_have_rules
 from .._queues.status import counted, overview
 from .._tenant.facts import CHANGE, NOT_READ, VERIFY

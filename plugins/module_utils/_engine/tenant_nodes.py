@@ -12,7 +12,7 @@ import typing as t
 from .._assignment.lifecycle import Assignment, give_nodes
 from .._assignment.plan import plain
 from .._common.run import Result, Run
-from .._desired.validation import tenants_from
+from .._desired.tenants import tenants_from
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict"},

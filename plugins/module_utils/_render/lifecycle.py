@@ -16,7 +16,7 @@ from .._common.names import namespace_of
 from .._common.parallel import concurrently
 from .._common.schema import Problems
 from .._common.values import JsonObject
-from .._desired.validation import tenants_from
+from .._desired.tenants import tenants_from
 from .._kai.values import parse_manifests
 from .._tenant.lifecycle import read_all
 from .._tenant.status import Live

@@ -21,7 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.plan i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import DEDICATED_TAINT, NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, tolerates_others
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth

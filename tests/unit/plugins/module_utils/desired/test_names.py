@@ -9,7 +9,7 @@ import contextlib
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import ML, WEB, plan, problems
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses, sentences

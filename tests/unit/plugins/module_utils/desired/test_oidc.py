@@ -9,7 +9,7 @@ import json
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import value_at
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import WEB, plan, refused
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import value_at
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_RUNTIME_CLASS
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, OLD, SHARED, WEB, problems, read, refused

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import SHARED_SCHEDULER, TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, ML, QUEUES, SHARED, WEB, plan, problems, read, sharing
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import SHARED_SCHEDULER, TEMPORARY, TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as facts_of_kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as facts_of_vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY

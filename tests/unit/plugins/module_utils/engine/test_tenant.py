@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, WaitTimeout
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenant as engine
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import verification
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.work import Work

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_manifests
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenant as engine
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.work import Work
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release

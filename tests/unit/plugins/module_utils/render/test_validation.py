@@ -9,7 +9,7 @@ import copy
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.plan import of_tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._render.plan import Target
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._render.validation import (
     Demands,
