@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,8 +127,20 @@ def copy_kubeconfigs(folder: Path, clusters: int) -> None:
             shutil.copytree(first, other)
 
 
-def of_lab(lab: Lab) -> dict[tuple[str, int], Cost]:
-    """Return what playbooks take on one cluster with tenants, and on several, by playbook and number of clusters."""
+def processors_in_use(seconds: int = 30) -> float:
+    """Return how many of the machine's processors work on average, without any run."""
+
+    def worked() -> int:
+        user, nice, system, _idle, _waiting, *interrupts = map(int, Path("/proc/stat").read_text().split()[1:8])
+        return user + nice + system + sum(interrupts)
+
+    before = worked()
+    time.sleep(seconds)
+    return (worked() - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def of_lab(lab: Lab) -> tuple[float, dict[tuple[str, int], Cost]]:
+    """Return how many processors the lab uses by itself, and what playbooks take on clusters with tenants, by playbook and number of clusters."""
     cluster = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
     environment = os.environ | {"PATH": f"{cluster.helm_binary.parent}:{os.environ['PATH']}"}
     with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +150,10 @@ def of_lab(lab: Lab) -> dict[tuple[str, int], Cost]:
             # Another way to the cluster is another kubeconfig, for each tenant.
             subprocess.run(command, env=environment, cwd=ROOT, check=True)
             copy_kubeconfigs(Path(folder), MANY)
-            return {(book, number): cost(book, path, environment) for number, path in inventories.items() for book in BOOKS}
+            alone = processors_in_use()
+            return alone, {
+                (book, number): cost(book, path, environment) for number, path in inventories.items() for book in BOOKS
+            }
         finally:
             # Their tenants' kubeconfigs. The tenants themselves go with the lab.
             for number in range(MANY):
@@ -178,10 +194,11 @@ def main() -> None:
     many = without_tenants("site", MANY)
     with Lab("kubegpu-bench", f"--extra-vars={json.dumps(LAYOUT)}") as lab:
         lab.site()
-        full = of_lab(lab)
+        alone, full = of_lab(lab)
     about = "CPU seconds of all processes of the controller, on which the modules run as well."
     grows = (
-        "From beginning to end, with all else on the same two cores: the lab of the tenants, and the API server of all clusters."
+        f"From beginning to end. On the same {os.cpu_count()} processors runs the lab, with the API servers of all clusters and tenants. "
+        f"Without any run, the lab uses {alone:.1f} of them."
     )
     lines = [f"{today()}. {about}", "", *rows(empty, many, full), "", grows, "", *growth(full)]
     print("\n".join(lines), flush=True)
