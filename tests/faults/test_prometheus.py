@@ -14,6 +14,7 @@ import json
 import os
 import re
 import subprocess
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -286,10 +287,11 @@ class Watch:
         return [one for one in found if one["labels"]["alertname"].startswith("Quick")]
 
     def raised(self, name: str, again: Callable[[], object] = lambda: None, **labels: str) -> None:
-        """Wait until an alert fires.
+        """Wait until an alert fires, right after its cause began, and print after how many seconds it did.
 
         :arg again: is called before each look.
         """
+        began = time.monotonic()
 
         def probe() -> tuple[bool | None, str]:
             again()
@@ -299,6 +301,7 @@ class Watch:
             return (True, "") if good else (None, str([(one["labels"], one["state"]) for one in found]))
 
         wait_for(f"the alert {name}", probe, SECONDS, 3.0)
+        print(f"{name} was raised {time.monotonic() - began:.0f} s after its cause")
 
     def calm(self) -> None:
         """Wait until no alert is raised any more."""
