@@ -142,11 +142,13 @@ class Run:
         self._options, self._vault = options, vault
         self._playbooks = {name: f"kubegpu.tenancy.{name}" for name in PLAYBOOKS} | dict(playbooks)
 
-    def __call__(self, playbook: str, clusters: t.Sequence[str], place: str, blueprint: str = "") -> Done:
+    def __call__(self, playbook: str, clusters: t.Sequence[str], place: str, blueprint: str = "", only_due: bool = False) -> Done:
         """Run it, and return what it left."""
         path = self._folder.place(place)
         log = os.path.join(path, LOG)
         variables = {"kubegpu_evidence": path} | ({"kubegpu_blueprint": blueprint} if blueprint else {})
+        if only_due:
+            variables["_kubegpu_only_due"] = "true"
         more = ["--check"] if playbook == DRIFT else []
         if playbook == INFO:
             variables["info_file"], more = os.path.join(path, PODS), ["--tags=pending"]

@@ -33,9 +33,15 @@ class Done(t.NamedTuple):
 
 
 class Runs(t.Protocol):
-    """What runs a playbook for some clusters, and returns what it left."""
+    """What runs a playbook for some clusters, and returns what it left.
 
-    def __call__(self, playbook: str, clusters: t.Sequence[str], place: str, blueprint: str = "") -> Done: ...
+    :arg place: where it leaves that; ``blueprint``, which they are to have in place of the inventory's.
+    :arg only_due: whether drift looks only where site would work, which takes a third of the time.
+    """
+
+    def __call__(
+        self, playbook: str, clusters: t.Sequence[str], place: str, blueprint: str = "", only_due: bool = False
+    ) -> Done: ...
 
 
 class Record(t.Protocol):
@@ -72,7 +78,7 @@ class Lifecycle:
         """
         rollout = self._rollout
         former = plan.continued(rollout, self._record.read())
-        found = self._runs(DRIFT, rollout.clusters, "check")
+        found = self._runs(DRIFT, rollout.clusters, "check", only_due=True)
         differs = {name: told(found.evidence, name, "pending") for name in rollout.clusters}
         for name, lines in differs.items():
             for line in lines or [f"{name}: has what the inventory says"]:

@@ -109,6 +109,13 @@ def test_a_run_is_for_its_clusters_and_leaves_its_evidence_in_its_place(folder):
     assert start.vault == {"x": b"p"}
 
 
+def test_the_plan_leaves_out_tenants_on_which_site_would_not_work(folder):
+    start = Start()
+    Run(start, folder, [], {}, {})("drift", ["gpu1"], "check", only_due=True)
+    variables = {"kubegpu_evidence": os.path.join(folder.path, "check"), "_kubegpu_only_due": "true"}
+    assert f"--extra-vars={json.dumps(variables)}" in start.options
+
+
 def test_evidence_of_a_run_before_is_none_of_this_one(folder):
     Run(Start(tenancy="{}"), folder, [], {}, {})("verify", ["gpu1"], "look")
     assert Run(Start(250), folder, [], {}, {})("verify", ["gpu1"], "look").evidence is None
