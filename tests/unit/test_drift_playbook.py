@@ -14,8 +14,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import record_of
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, ROOT, RUNTIME_CLASS, STORAGE, Site, worked_on
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import on_host
@@ -109,25 +111,18 @@ def test_there_is_nothing_to_pause_of_a_tenant_that_is_not_there(site: Site, agr
     assert "COULD NOT TELL" not in said, said
 
 
-HELM = """#!/bin/sh
-case "$1 $2" in
-  "version --template") echo v3.16.0 ;;
-  "get metadata") echo '{"status": "deployed", "chart": "vcluster", "version": "0.36.1", "revision": 1}' ;;
-  "get values") echo '{}' ;;
-esac
-"""
+RELEASE = record_of(Release("ml", "tenant-ml", "deployed", 1, "vcluster", "0.36.1", {}))
 
 
 def test_what_a_pause_by_somebody_else_explains_is_no_second_failure(site: Site) -> None:
     """Its API server cannot be asked, and has no address to write into its kubeconfig."""
-    (site.folder / "bin/helm").write_text(HELM)
     objects = [each for each in on_host("ml") if each["metadata"]["name"] != "ml-0"]
     workload = next(each for each in objects if each["kind"] == "StatefulSet")
     workload["metadata"]["annotations"] = {"loft.sh/paused": "true", "loft.sh/paused-replicas": "1"}
     workload["spec"]["replicas"] = 0
     next(each for each in objects if each["kind"] == "Service")["spec"]["type"] = "NodePort"
     objects[objects.index(workload)] = written_by(workload, "vclusterctl", "2026-11-24T10:02:00Z", ("spec", "replicas"))
-    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE, *objects])) as server:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE, RELEASE, *objects])) as server:
         site.add("gpu1", server, kubegpu_tenants=[{"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}])
         said = site.run("--check")
     assert "gpu1/ml: virtual cluster, state: paused, wanted running (since 2026-11-24T10:02:00Z, by vclusterctl)" in said, said

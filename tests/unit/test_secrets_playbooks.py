@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.rehearsal import Rehearsal, judged
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import HAZARD_NAMES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import parse_verdict
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal
 from ansible_collections.kubegpu.tenancy.tests.unit import served as serving
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import record_of
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, ROOT, RUNTIME_CLASS, Site
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import TRACE, played
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
@@ -42,14 +44,11 @@ ML = {
     "vcluster": {"values": {"controlPlane": {"statefulSet": {"labels": {"note": f"{VALUE}-1"}}}}},
     "scheduler": {"name": "kai", "version": "v0.16.8", "values": {"global": {"registry": f"{VALUE}-2"}}},
 }
-# It knows of a release of KAI Scheduler, and can do nothing else.
-HELM = f"""#!/bin/sh
-case "$*" in
-"get metadata kai-scheduler "*) echo '{{"status": "deployed", "revision": 1, "chart": "kai-scheduler", "version": "v0.13.1"}}' ;;
-"get values kai-scheduler "*) echo '{{"global": {{"registry": "{VALUE}-3"}}}}' ;;
-"get "*) echo "Error: release: not found" >&2; exit 1 ;;
-*) echo "Error: it was asked for $1" >&2; exit 1 ;;
-esac
+RELEASE = Release(
+    "kai-scheduler", "kai-scheduler", "deployed", 1, "kai-scheduler", "v0.13.1", {"global": {"registry": f"{VALUE}-3"}}
+)
+HELM = """#!/bin/sh
+echo "Error: it was asked for $1" >&2; exit 1
 """
 
 
@@ -57,7 +56,7 @@ esac
 def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for version, kinds in FURTHER_KINDS.items():
         monkeypatch.setitem(serving.KINDS, version, kinds)
-    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE])) as server:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE, record_of(RELEASE)])) as server:
         yield server
 
 

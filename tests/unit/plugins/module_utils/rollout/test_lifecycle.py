@@ -149,7 +149,7 @@ def test_nothing_begins_where_one_would_fail(prepare, code):
 def test_nothing_begins_where_the_way_back_leads_elsewhere():
     fleet = Fleet(GOING_BACK)
     run = fleet.life._runs
-    fleet.life._runs = lambda *args: run(args[0], args[1], args[2])
+    fleet.life._runs = lambda playbook, clusters, place, *_blueprint, **_how: run(playbook, clusters, place)
     with refuses("no-way-back", "no-way-back", "no-way-back"):
         fleet.life.begin()
 
