@@ -54,6 +54,12 @@ options:
       - Name of Flux's C(GitRepository) for that repository, and of the namespace in which that is.
     type: str
     default: flux-system
+  gatekeeper:
+    description:
+      - Also write constraints of Gatekeeper 3.17 or later, with the rules of the API server's policies. They refuse nothing, and Gatekeeper's audit
+        reports by them. The API server enforces its policies in either case.
+    type: bool
+    default: false
   former:
     description:
       - The schedulers in the files of each tenant until now. The task fills it in.
@@ -118,6 +124,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "format": {"type": "str", "choices": list(FORMATS), "default": "flux"},
     "path": {"type": "str", "default": "clusters"},
     "source": {"type": "str", "default": "flux-system"},
+    "gatekeeper": {"type": "bool", "default": False},
     "former": {"type": "dict", "default": {}},
     "helm_binary": {"type": "str", "default": "helm"},
 }
@@ -132,7 +139,7 @@ def reconcile(run: ClusterRun) -> Result:
         return run.helm.template(item.release, item.namespace, chart, item.values)
 
     path = f"./{params['path'].strip('./')}/{params['name']}"
-    place = Place(params["format"], path, params["source"])
+    place = Place(params["format"], path, params["source"], params["gatekeeper"])
     return run.result(files=render(run.kube, params["cluster"], place, params["former"], template))
 
 

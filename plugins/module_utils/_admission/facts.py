@@ -18,6 +18,27 @@ POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding
 # Where the API is served without a feature gate.
 SINCE = (1, 30)
 
+# Gatekeeper's objects, with the engine for the CEL of such policies: from Gatekeeper v3.17.0 on without a flag (its main.go).
+TEMPLATE = ("templates.gatekeeper.sh/v1", "ConstraintTemplate")
+CONSTRAINT_VERSION = "constraints.gatekeeper.sh/v1beta1"
+TARGET, ENGINE = "admission.k8s.gatekeeper.sh", "K8sNativeValidation"
+# Of the resources in policies; Gatekeeper chooses objects by their kinds.
+KINDS = {
+    "configmaps": "ConfigMap",
+    "deployments": "Deployment",
+    "pods": "Pod",
+    "replicasets": "ReplicaSet",
+    "secrets": "Secret",
+} | {"statefulsets": "StatefulSet"}
+# What Gatekeeper's audit cannot judge by an object as it is stored (its pkg/audit/manager.go and pkg/target/target.go): terms in expressions,
+# and what they ask for. A request that it makes of such an object has an object and no more.
+UNKNOWN_TO_AUDIT = {
+    "request.userInfo": "which account made or changed an object",
+    "request.subResource": "an ephemeral container, which is judged when it is added",
+    "object.spec.nodeName": "who chose the node of a pod",
+    "variables.own_labels": "who set the labels of KAI Scheduler",
+}
+
 # What a policy admits, in words.
 ADMITS_ANNOTATION = "kubegpu.tenancy/admits"
 

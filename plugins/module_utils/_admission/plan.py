@@ -326,7 +326,8 @@ def _device_rules(by_kai: bool, sandbox: str, added_image: str) -> list[tuple[st
             ),
         ),
         (
-            f"request.subResource != 'ephemeralcontainers' || !has({added}) || ({blind})",
+            # A request for the pod itself has no such field.
+            f"!has(request.subResource) || request.subResource != 'ephemeralcontainers' || !has({added}) || ({blind})",
             _text(f"GPUs of others are on the same node. Set {VISIBLE_DEVICES} to void in ephemeral containers."),
         ),
         (

@@ -17,6 +17,20 @@ FORMATS = FOR_FLUX, FOR_HELM = "flux", "helm"
 
 # In the folder of a tenant: what lists the files for kubectl and Flux; the folder for the API server of the virtual cluster.
 KUSTOMIZATION, INSIDE = "kustomization.yaml", "inside"
+# Beside the namespace: the policies of the API server. The folder with their rules for Gatekeeper: templates, whose constraints follow in a
+# folder of their own, and a text for readers.
+POLICIES = "policies.yaml"
+GATEKEEPER, TEMPLATES, CONSTRAINTS, README = "gatekeeper", "templates", "constraints", "README.md"
+NOTE = """
+The constraints have the rules of the policies in `../policies.yaml`. The API server enforces these policies. Gatekeeper reports, and refuses
+nothing: its webhook admits by default what it does not answer.
+
+1. `kubectl apply -k templates`
+2. `kubectl apply -k constraints`, once Gatekeeper has made their kinds
+
+Its audit judges an object as if it was created now. It does not know, and leaves out:
+
+"""
 # Files, or folders, with the Helm releases; Flux's objects have the same names.
 VIRTUAL_CLUSTER, SCHEDULER = "virtual-cluster", "scheduler"
 CHART_FILE, VALUES_FILE = "chart.yaml", "values.yaml"

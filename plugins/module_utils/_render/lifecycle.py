@@ -44,6 +44,7 @@ class Place(t.NamedTuple):
     format: str
     path: str
     source: str
+    gatekeeper: bool = False
 
 
 def render(

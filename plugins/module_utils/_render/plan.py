@@ -11,6 +11,7 @@ import dataclasses
 import typing as t
 
 from .._admission.plan import record_policies
+from .._admission.values import constraints
 from .._common.names import namespace_of
 from .._common.values import JsonObject
 from .._desired.values import vcluster_options
@@ -26,10 +27,26 @@ from .._vcluster.lifecycle import pod_policies
 from .._vcluster.values import namespace_metadata, new_namespace, wanted
 from .._volcano.validation import read_queues
 from .._volcano.values import manifest as volcano_manifest
-from .facts import CHART_FILE, FOR_FLUX, INSIDE, KUSTOMIZATION, KUSTOMIZE, SCHEDULER, UNTOUCHED, VALUES_FILE, VIRTUAL_CLUSTER
-from .values import chart_reference, flux_kustomization, flux_objects, text
+from .facts import (
+    CHART_FILE,
+    CONSTRAINTS,
+    FOR_FLUX,
+    GATEKEEPER,
+    INSIDE,
+    KUSTOMIZATION,
+    KUSTOMIZE,
+    POLICIES,
+    README,
+    SCHEDULER,
+    TEMPLATES,
+    UNTOUCHED,
+    VALUES_FILE,
+    VIRTUAL_CLUSTER,
+)
+from .values import chart_reference, flux_kustomization, flux_objects, gatekeeper_kustomizations, note, text
 
 if t.TYPE_CHECKING:
+    from .._admission.values import Constraint
     from .._artifacts.plan import Installation
     from .._desired.model import Scheduler, Tenant
 
@@ -43,6 +60,7 @@ class Target:
 
     :ivar format: one of FORMATS.
     :ivar path: of the cluster's folder in the repository that Flux reads; ``source``, name of Flux's GitRepository for it.
+    :ivar gatekeeper: whether Gatekeeper gets the rules of the policies, too.
     :ivar host: minor version of the cluster's Kubernetes; ``enforces``, whether it has policies for pods.
     :ivar shared: the cluster's own KAI Scheduler, as ``kubegpu_shared_scheduler`` describes it; empty for none.
     :ivar metrics: the Prometheus that reads metrics, as of ``kai_objects``; empty for none.
@@ -51,6 +69,7 @@ class Target:
     format: str
     path: str
     source: str
+    gatekeeper: bool
     host: str
     enforces: bool
     shared: t.Mapping[str, t.Any]
@@ -87,7 +106,23 @@ def files(tenant: Tenant, charts: t.Sequence[Chart], target: Target) -> dict[str
         path = f"{target.path}/{tenant.name}/{INSIDE}"
         on_host[f"{SCHEDULER}.yaml"].append(flux_kustomization(tenant.name, namespace, path, target.source))
     beside |= {f"{INSIDE}/{name}": documents for name, documents in _listed(inside, {}).items()}
-    return {path: text(documents) for path, documents in (_listed(on_host, UNTOUCHED if target.flux else {}) | beside).items()}
+    reported = constraints(on_host.get(POLICIES, [])) if target.gatekeeper else []
+    if reported and target.flux:
+        on_host[f"{GATEKEEPER}.yaml"] = gatekeeper_kustomizations(namespace, f"{target.path}/{tenant.name}", target.source)
+    documents = _listed(on_host, UNTOUCHED if target.flux else {}) | beside | _for_gatekeeper(reported)
+    notes = {f"{GATEKEEPER}/{README}": note(reported)} if reported else {}
+    return {path: text(found) for path, found in documents.items()} | notes
+
+
+def _for_gatekeeper(reported: t.Sequence[Constraint]) -> Documents:
+    """Return two folders: their kinds are made by the templates in the first, and only then can the constraints in the second be applied."""
+    parts = {TEMPLATES: [one.template for one in reported], CONSTRAINTS: [one.constraint for one in reported]}
+    return {
+        f"{GATEKEEPER}/{name}/{path}": documents
+        for name, found in parts.items()
+        if found
+        for path, documents in _listed({f"{name}.yaml": found}, {}).items()
+    }
 
 
 def _listed(documents: Documents, annotations: t.Mapping[str, str]) -> Documents:
@@ -107,7 +142,7 @@ def _on_host(tenant: Tenant, target: Target) -> Documents:
     policies = [*(record_policies(tenant.name) if target.enforces else []), *pod_policies(options, described)]
     own = tenant.own_scheduler
     read_by = kai_objects(tenant.name, name, target.metrics) if target.metrics and own and own.own_kai else []
-    found = {"namespace.yaml": [new_namespace(tenant.name, name, metadata)], "policies.yaml": policies, "metrics.yaml": read_by}
+    found = {"namespace.yaml": [new_namespace(tenant.name, name, metadata)], POLICIES: policies, "metrics.yaml": read_by}
     return {path: documents for path, documents in found.items() if documents}
 
 

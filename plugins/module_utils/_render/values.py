@@ -15,16 +15,21 @@ from .._common.names import KUBECONFIG_SECRET
 from .._common.values import JsonObject
 from .._kai.facts import CHART as KAI_CHART
 from .facts import (
+    CONSTRAINTS,
     FLUX_KUSTOMIZATION,
+    GATEKEEPER,
     HELM_RELEASE,
     HELM_REPOSITORY,
     KUBECONFIG_KEY,
     MARK,
+    NOTE,
     SCHEDULER,
+    TEMPLATES,
     VIRTUAL_CLUSTER,
 )
 
 if t.TYPE_CHECKING:
+    from .._admission.values import Constraint
     from .._artifacts.plan import Installation
 
 try:
@@ -117,16 +122,34 @@ def flux_kustomization(tenant: str, namespace: str, path: str, source: str) -> J
 
     :arg path: of the folder in the repository; ``source``, name of Flux's GitRepository, which stands in a namespace of that name.
     """
-    spec = {
-        "interval": "10m",
-        "retryInterval": "1m",
-        "path": path,
-        # Queues in use are not removed.
-        "prune": False,
-        "sourceRef": {"kind": "GitRepository", "name": source, "namespace": source},
-        "kubeConfig": _kubeconfig(tenant),
-    }
-    return _object(FLUX_KUSTOMIZATION, SCHEDULER, namespace, spec)
+    # Queues in use are not removed.
+    return _folder(SCHEDULER, namespace, path, source, {"prune": False, "kubeConfig": _kubeconfig(tenant)})
+
+
+def gatekeeper_kustomizations(namespace: str, path: str, source: str) -> list[JsonObject]:
+    """Return the objects by which Flux applies what is for Gatekeeper: templates, then constraints.
+
+    :arg path: of the tenant's folder; the others are as of ``flux_kustomization``.
+    """
+    first = f"{GATEKEEPER}-{TEMPLATES}"
+    after: JsonObject = {"dependsOn": [{"name": first}]}
+    return [
+        # They go with the namespace of the tenant, because nothing of the tenant depends on them.
+        _folder(f"{GATEKEEPER}-{name}", namespace, f"{path}/{GATEKEEPER}/{name}", source, {"prune": True} | more)
+        for name, more in ((TEMPLATES, {}), (CONSTRAINTS, after))
+    ]
+
+
+def _folder(name: str, namespace: str, path: str, source: str, more: JsonObject) -> JsonObject:
+    found = {"kind": "GitRepository", "name": source, "namespace": source}
+    spec: JsonObject = {"interval": "10m", "retryInterval": "1m", "path": path, "sourceRef": found}
+    return _object(FLUX_KUSTOMIZATION, name, namespace, spec | more)
+
+
+def note(reported: t.Iterable[Constraint]) -> str:
+    """Return the text beside constraints of Gatekeeper, with what its audit leaves out of them."""
+    rows = (f"- `{one.template['metadata']['name']}`: {told}\n" for one in reported for told in one.unknown or ["nothing"])
+    return f"{MARK}\n{NOTE}" + "".join(rows)
 
 
 def _kubeconfig(tenant: str) -> JsonObject:

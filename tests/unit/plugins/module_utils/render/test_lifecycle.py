@@ -123,6 +123,55 @@ def test_a_tenant_that_shares_the_hosts_scheduler_keeps_to_its_queues_by_policie
     assert admits == {"no records of Helm by the tenant", "whole GPUs in queues: vision"}
 
 
+def test_gatekeeper_gets_the_rules_of_the_policies_on_request():
+    found = rendered([SHARING], HELM._replace(gatekeeper=True), shared_scheduler=KAI)["vision"]
+    without = rendered([SHARING], shared_scheduler=KAI)["vision"]
+    assert {path: text for path, text in found.items() if not path.startswith("gatekeeper/")} == without
+    folders = {name: documents(found, f"gatekeeper/{name}/{name}.yaml") for name in ("templates", "constraints")}
+    kinds = ["kubegpu-records-vision", "kubegpu-pods-vision"]
+    assert [one["metadata"]["name"] for one in folders["templates"]] == [one["kind"] for one in folders["constraints"]] == kinds
+    for name in folders:
+        (listing,) = documents(found, f"gatekeeper/{name}/kustomization.yaml")
+        assert listing["resources"] == [f"{name}.yaml"]
+    assert found["gatekeeper/README.md"].endswith(
+        """
+Its audit judges an object as if it was created now. It does not know, and leaves out:
+
+- `kubegpu-records-vision`: nothing
+- `kubegpu-pods-vision`: an ephemeral container, which is judged when it is added
+- `kubegpu-pods-vision`: who chose the node of a pod
+- `kubegpu-pods-vision`: who set the labels of KAI Scheduler
+"""
+    )
+    assert all(text.startswith("# Written by kubegpu.tenancy.render") for text in found.values())
+    old = rendered([WEB], HELM._replace(gatekeeper=True), InMemoryApi(version="v1.29.3"))["web"]
+    assert not [path for path in old if "gatekeeper" in path]
+
+
+def test_flux_applies_constraints_after_their_templates_and_removes_both():
+    found = rendered([WEB], FLUX._replace(gatekeeper=True))["web"]
+    (listing,) = documents(found, "kustomization.yaml")
+    assert "gatekeeper.yaml" in listing["resources"]
+    templates, constraints = documents(found, "gatekeeper.yaml")
+    assert templates == {
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+        "kind": "Kustomization",
+        "metadata": {"name": "gatekeeper-templates", "namespace": "tenant-web"},
+        "spec": {
+            "interval": "10m",
+            "retryInterval": "1m",
+            "path": "./clusters/dc1/web/gatekeeper/templates",
+            "prune": True,
+            "sourceRef": {"kind": "GitRepository", "name": "flux-system", "namespace": "flux-system"},
+        },
+    }
+    assert constraints["metadata"]["name"] == "gatekeeper-constraints"
+    assert constraints["spec"] == templates["spec"] | {
+        "path": "./clusters/dc1/web/gatekeeper/constraints",
+        "dependsOn": [{"name": "gatekeeper-templates"}],
+    }
+
+
 def test_a_host_without_such_policies_gets_none():
     old = InMemoryApi(version="v1.29.3")
     assert "policies.yaml" not in rendered([WEB], kube=old)["web"]

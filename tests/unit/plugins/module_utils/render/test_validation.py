@@ -41,6 +41,7 @@ def target(**change):
         "format": "helm",
         "path": "./c/dc1",
         "source": "fleet",
+        "gatekeeper": False,
         "host": "1.35",
         "enforces": True,
         "shared": {},
