@@ -112,10 +112,16 @@ def test_there_is_nothing_to_pause_of_a_tenant_that_is_not_there(site: Site, agr
 
 
 RELEASE = record_of(Release("ml", "tenant-ml", "deployed", 1, "vcluster", "0.36.1", {}))
+HELM = """#!/bin/sh
+case "$1" in
+  version) echo v3.16.0 ;;
+esac
+"""
 
 
 def test_what_a_pause_by_somebody_else_explains_is_no_second_failure(site: Site) -> None:
     """Its API server cannot be asked, and has no address to write into its kubeconfig."""
+    (site.folder / "bin/helm").write_text(HELM)
     objects = [each for each in on_host("ml") if each["metadata"]["name"] != "ml-0"]
     workload = next(each for each in objects if each["kind"] == "StatefulSet")
     workload["metadata"]["annotations"] = {"loft.sh/paused": "true", "loft.sh/paused-replicas": "1"}
