@@ -13,10 +13,10 @@ import typing as t
 from .._common.errors import Problem, did_you_mean
 from .._common.values import Values
 
-# How standard error ends where a release does not exist: "Error: release: not found" of `helm get`, "Error: uninstall: Release not
-# loaded: NAME: release: not found" of `helm uninstall` (ErrReleaseNotFound in pkg/storage/driver/driver.go of both majors). The
-# exit status is 1, as for every other error. `helm uninstall --ignore-not-found` is no help: it also hides that the records of
-# the release could not be read, such as a missing permission (pkg/action/uninstall.go of v3.19.5 and v4.3.1).
+# How standard error ends where `helm uninstall` finds no release: "Error: uninstall: Release not loaded: NAME: release: not found"
+# (ErrReleaseNotFound in pkg/storage/driver/driver.go of both majors). The exit status is 1, as for every other error. Its option
+# --ignore-not-found is no help: it also hides that the records of the release could not be read, such as a missing permission
+# (pkg/action/uninstall.go of v3.19.5 and v4.3.1).
 NOT_FOUND = "release: not found"
 
 # The majors of Helm that the collection works with, and the arguments that only one of them needs for `helm upgrade`. The same in

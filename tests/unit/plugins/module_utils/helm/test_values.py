@@ -34,12 +34,9 @@ def test_a_release_is_read_whatever_its_state():
 
 def test_a_release_without_values_has_empty_ones():
     assert read(config=None).values == {}
-    assert (
-        release_of(
-            recorded(packed({key: value for key, value in kept(UPGRADING).items() if key != "config"})), "t", "apps"
-        ).values
-        == {}
-    )
+    content = kept(UPGRADING)
+    del content["config"]
+    assert release_of(recorded(packed(content)), "t", "apps").values == {}
 
 
 def test_the_last_revision_is_the_one_with_the_largest_number():
