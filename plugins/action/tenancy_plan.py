@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 
 # Ansible imports every filter of a collection wherever a task uses one of them, and each task of a host is a process of its own. What is imported
 # before the first of these processes begins, all of them have: Ansible imports the plugin of a playbook's first task there.
-from ..filter import (  # noqa: F401
+from ..filter import (  # noqa: F401  # pylint: disable=unused-import
     drift,
     evidence,
     failure_text,
