@@ -27,6 +27,7 @@ ARGUMENT_SPEC = {
     "clusters": {"type": "list", "elements": "str", "required": True},
     "rollouts": {"type": "list", "elements": "dict", "required": True},
     "groups": {"type": "dict", "required": True},
+    "servers": {"type": "dict", "default": {}},
     "playbooks": {"type": "dict", "default": {}},
 }
 
@@ -42,7 +43,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         try:
-            wanted = rollout(args["rollouts"], args["clusters"], args["groups"])
+            wanted = rollout(args["rollouts"], args["clusters"], args["groups"], args["servers"])
             folder = Folder(wanted.folder, wanted.name)
             with folder.held() as lock:
                 return self._taken(wanted, folder, Playbooks(lock), args["playbooks"])

@@ -43,6 +43,11 @@ options:
       - Names of inventory hosts by group.
     type: dict
     required: true
+  servers:
+    description:
+      - By inventory host, the address of the Prometheus at which C(kubegpu.tenancy.info) reads the alerts of the cluster. Empty for none.
+    type: dict
+    default: {}
   playbooks:
     description:
       - Playbooks in place of C(site), C(verify), C(drift) and C(info) of this collection, by these names, such as V(kubegpu.lab.site).
@@ -67,7 +72,7 @@ clusters:
     - By inventory host, its C(state), since when, and the C(reasons) of a failure.
   returned: unless the rollout was refused
   type: dict
-  sample: {gpu1: {state: done, since: '2026-11-28T10:00:00Z', looked: '2026-11-28T10:30:00Z', waiting: [], reasons: []}}
+  sample: {gpu1: {state: done, since: '2026-11-28T10:00:00Z', looked: '2026-11-28T10:30:00Z', waiting: [], alerts: [], reasons: []}}
 lines:
   description: The same for people, a line for each wave and state.
   returned: unless the rollout was refused

@@ -17,31 +17,6 @@ description:
   - On each day, of a tenant and of a queue, C(held + idle = promised + borrowed). Of the cluster, C(had = held + other + free).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
-  url:
-    description:
-      - Address of the server, before C(/api/v1).
-    type: str
-  token:
-    description:
-      - Bearer token for the server. It is only sent by C(https), or to the host itself.
-    type: str
-  org_id:
-    description:
-      - Tenant of a Mimir or Cortex whose series are read, which the server takes from the header C(X-Scope-OrgID).
-    type: str
-  labels:
-    description:
-      - Labels by which a server for several clusters knows the series of this one. Only series with all of them are read.
-    type: dict
-    default: {}
-  ca:
-    description:
-      - PEM certificates of the authority of the server's certificate. Those of the system are used otherwise.
-    type: str
-  proxy:
-    description:
-      - Proxy, C(http://) or C(https://), on the way to the server.
-    type: str
   evidence:
     description:
       - Folder with kept evidence, as C(tenancy.json) in folders of its own, or as files C(*.json) with any names.
@@ -79,6 +54,7 @@ options:
     type: int
     default: 600
 extends_documentation_fragment:
+  - kubegpu.tenancy._metrics_server
   - kubegpu.tenancy._attributes
 attributes:
   diff_mode:

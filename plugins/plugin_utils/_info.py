@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._common.text import legible
+from ..module_utils._common.text import legible, pairs
 from ..module_utils._common.values import JsonObject
 from ..module_utils._kai.facts import EVERY_POD
 from ..module_utils._tenant.facts import KAI_SCHEDULER, REHEARSAL
@@ -58,6 +58,7 @@ def _cluster(name: str, variables: Mapping) -> JsonObject:
     shared, more = _shared(variables)
     inside = _reports.registered(variables, "_kubegpu_inside")
     read = {one["name"]: one["parts"] for one in inside.get("tenants") or []}
+    alerts, not_read = _alerts(variables)
     tried = _previews(variables, compared)
     tenants = [
         _tenant(one, seen.get(one, {}), compared.get(one, {}), read.get(one, {}), desired) | {"preview": tried.get(one)}
@@ -65,9 +66,9 @@ def _cluster(name: str, variables: Mapping) -> JsonObject:
     ]
     if inside and "tenants" not in inside:
         more = [*more, f"its tenants were not read: {_reports.failure_of(inside)}"]
-    failures = [f"{name}: {failure}" for failure in [*_early(variables), *unread, *more]]
+    failures = [f"{name}: {failure}" for failure in [*_early(variables), *unread, *more, *not_read]]
     failures += [f"{name}/{tenant['name']}: {failure}" for tenant in tenants for failure in tenant.pop("failures")]
-    return {"cluster": name, "failures": failures, "gpus": gpus, "shared_scheduler": shared, "tenants": tenants}
+    return {"cluster": name, "failures": failures, "gpus": gpus, "shared_scheduler": shared, "tenants": tenants, "alerts": alerts}
 
 
 def _early(variables: Mapping) -> list[str]:
@@ -89,6 +90,14 @@ def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[JsonObject | Non
     rows = [row for row in found["devices"] if row["node"] in theirs or row["tenant"] in only]
     products = [] if only else found["products"]
     return {"devices": rows, "products": products, "overlaps": found["overlaps"]}, list(found["unread"])
+
+
+def _alerts(variables: Mapping) -> tuple[list[JsonObject] | None, list[str]]:
+    """Return the alerts that fire, None where no server was asked for them, and why they could not be read."""
+    found = _reports.registered(variables, "_kubegpu_alerts")
+    if "alerts" not in found:
+        return None, [f"which alerts fire was not read: {_reports.failure_of(found)}"] if found else []
+    return list(found["alerts"]), []
 
 
 def _shared(variables: Mapping) -> tuple[JsonObject | None, list[str]]:
@@ -328,6 +337,16 @@ def pending(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     return table, notes
 
 
+def alerts(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
+    """Return a row for each alert that fires."""
+    table = [
+        prefix | {"alert": one["name"], "severity": one["severity"], "labels": pairs(one["labels"])}
+        for prefix, cluster in _each(clusters)
+        for one in cluster["alerts"] or []
+    ]
+    return table, []
+
+
 def preview(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     """Return a row for each tenant that site would change, and below why and how."""
     table, notes, whose = [], [], {}
@@ -372,5 +391,6 @@ PARTS: dict[str, tuple[t.Callable[[t.Sequence[JsonObject]], tuple[Table, list[st
     "tenants": (tenants, "There are no tenants."),
     "queues": (queues, "There are no queues."),
     "pending": (pending, "No pod waits."),
+    "alerts": (alerts, "No alert fires on a cluster whose kubegpu_usage names a server."),
     "preview": (preview, "Nothing would be changed."),
 }

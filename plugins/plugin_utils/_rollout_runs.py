@@ -151,7 +151,7 @@ class Run:
             variables["_kubegpu_only_due"] = "true"
         more = ["--check"] if playbook == DRIFT else []
         if playbook == INFO:
-            variables["info_file"], more = os.path.join(path, PODS), ["--tags=pending"]
+            variables["info_file"], more = os.path.join(path, PODS), ["--tags=pending,alerts"]
         limit = f"--limit={','.join(clusters)}"
         given = [*self._options, f"--extra-vars={json.dumps(variables)}", limit, *more]
         status = self._start([self._playbooks[playbook], *given], self._vault, log)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A rollout over twelve API servers, by the playbooks themselves: the change is the rules of a Prometheus on each.
 
-The API servers and their etcds are the real programs, which the lab's build left in the cache. There are no nodes: nothing runs there.
+The API servers and their etcds are the real programs, which the lab's build left in the cache. There are no nodes: nothing runs there. The
+Prometheus whose alerts are read is that of Debian.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports, kill_tree
+from ansible_collections.kubegpu.tenancy.tests.faults.metrics import Server
+from ansible_collections.kubegpu.tenancy.tests.faults.test_fleet import alerts, exporter
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import Site
 from ansible_collections.kubegpu.tenancy.tests.unit.test_rollout_playbook import awaited
 
@@ -194,6 +198,7 @@ class Fleet(Site):
             for name, server in servers.items()
         }
         groups = {name: {"hosts": dict.fromkeys(members)} for name, members in {"canary": NAMES[:1], "north": NAMES[1:6]}.items()}
+        self.rollout = rollout
         self.inventory = folder / "hosts.json"
         self.inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": hosts, "vars": common}} | groups))
 
@@ -224,6 +229,14 @@ class Fleet(Site):
             assert process.poll() is None, (self.folder / "killed").read_text()[-6000:]
             kill_tree(process.pid)
             process.wait()
+
+    def change(self, hosts: dict[str, dict[str, Any]], **common: Any) -> None:
+        """Give clusters variables of their own, and all of them some."""
+        content = json.loads(self.inventory.read_text())
+        for name, variables in hosts.items():
+            content["kubegpu_clusters"]["hosts"][name] |= variables
+        content["kubegpu_clusters"]["vars"] |= common
+        self.inventory.write_text(json.dumps(content))
 
     def with_rules(self) -> list[str]:
         return [name for name, server in self.servers.items() if server.has_rules()]
@@ -288,3 +301,68 @@ def test_it_goes_on_once_that_is_mended_and_leaves_a_page(fleet: Fleet) -> None:
     assert fleet.code == 0, said[-6000:]
     page = (fleet.folder / "page/fleet.html").read_text()
     assert [name for name in NAMES if name not in page] == []
+
+
+class Watch:
+    """A Prometheus that watches several clusters, with an alert that fires where a file says so."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self._folder, self.server = folder, server
+
+    def lose(self, *clusters: str) -> None:
+        """Have the alert fire for some clusters, and for no other. A tenant serves what looks like the same alert of gpu02."""
+        forged = 'ALERTS{alertname="KubegpuSchedulerMissing",alertstate="firing",cluster="gpu02",service="kubegpu-metrics"} 1'
+        lines = [*(f'lost{{cluster="{name}"}} 1' for name in clusters), forged, ""]
+        (self._folder / "new").write_text("\n".join(lines))
+        (self._folder / "new").rename(self._folder / "lost.prom")
+
+    def fires(self, *clusters: str) -> None:
+        """Wait until the alert fires for these clusters, and for no other."""
+        wanted = {("KubegpuSchedulerMissing", name, "") for name in clusters}
+        wait_for("the alert", lambda: alerts(self.server), lambda found: found == wanted, 60)
+
+
+@contextmanager
+def watching(folder: Path) -> Iterator[Watch]:
+    folder.mkdir()
+    (folder / "read").mkdir()
+    rule = {"alert": "KubegpuSchedulerMissing", "expr": "max by (cluster) (lost) == 1", "labels": {"severity": "critical"}}
+    groups = [{"name": "test", "interval": "1s", "rules": [rule]}]
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
+    with exporter(folder / "read") as address:
+        scrape = {"job_name": "test", "scrape_interval": "1s", "scrape_timeout": "1s", "static_configs": [{"targets": [address]}]}
+        configuration = {"rule_files": [str(folder / "rules.yml")], "scrape_configs": [scrape]}
+        with Server(folder, yaml.safe_dump(configuration)) as server:
+            yield Watch(folder / "read", server)
+
+
+def test_an_alert_that_fires_since_the_change_stops_it(fleet: Fleet) -> None:
+    limit = "--limit=gpu01,gpu02"
+    with watching(fleet.folder / "watch") as watch:
+        usage = {name: {"kubegpu_usage": {"url": watch.server.url, "labels": {"cluster": name}}} for name in NAMES[:2]}
+        rollout = fleet.rollout | {"name": "no-rules", "back_to": "", "soak": "30s"}
+        fleet.change(usage, kubegpu_blueprint=fleet.blueprint("old"), kubegpu_rollout=rollout)
+        # It fires on the other cluster before anything is changed.
+        watch.lose("gpu02")
+        watch.fires("gpu02")
+        with (fleet.folder / "rolled").open("w") as log:
+            process = subprocess.Popen(fleet.command("rollout", limit), cwd=ROOT, env=fleet.environment, stdout=log, stderr=log)
+            awaited(lambda: not fleet.servers["gpu01"].has_rules() or process.poll() is not None, ROLL)
+            watch.lose("gpu01", "gpu02")
+            process.wait(ROLL)
+        said = (fleet.folder / "rolled").read_text()
+        assert process.returncode == 2, said[-6000:]
+        assert "FAILED gpu01: alerts fire that did not before: KubegpuSchedulerMissing (cluster=gpu01)" in said
+        assert "wave 2: not changed: gpu02" in said
+        assert fleet.servers["gpu02"].has_rules()
+        said = fleet.play("info", "--tags=alerts", limit)
+        assert (fleet.code, said.count("KubegpuSchedulerMissing")) == (0, 2), said[-6000:]
+        # It goes on once that is mended, and the alert that fired before stops nothing.
+        watch.lose("gpu02")
+        watch.fires("gpu02")
+        said = fleet.play("rollout", limit)
+        assert fleet.code == 0, said[-6000:]
+        assert fleet.with_rules() == NAMES[2:]
+    # Without that Prometheus it does not go on: nothing is known of alerts.
+    said = fleet.play("info", "--tags=alerts", limit)
+    assert (fleet.code, "which alerts fire was not read" in said) == (2, True), said[-6000:]

@@ -70,6 +70,11 @@ def _cut(line: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def pairs(values: t.Mapping[str, t.Any]) -> str:
+    """Return labels as people write them, such as ``app=web, tier=2``."""
+    return ", ".join(f"{key}={value}" for key, value in values.items())
+
+
 def printable(text: str) -> str:
     """Return a text with a space for each run of characters that are not printed as one."""
     if text.isascii() and text.isprintable():

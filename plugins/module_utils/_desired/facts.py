@@ -249,7 +249,7 @@ CLUSTER: Fields = {
     ),
     USAGE: Field(
         dict,
-        "Where GPU-hours are read, their prices, and where the report goes (docs/how-to/usage.md).",
+        "Where GPU-hours and alerts are read, prices, and where the report goes (docs/how-to/usage.md).",
         {},
         fields=USAGE_FIELDS,
     ),

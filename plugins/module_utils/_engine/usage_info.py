@@ -11,27 +11,21 @@ import os
 import typing as t
 
 from .._adapters.files import list_directory, read_file
-from .._adapters.prometheus import Prometheus
 from .._common.documents import parse_json
 from .._common.errors import refusal
 from .._common.run import Result, Run
-from .._common.schema import Problems, plain
+from .._common.schema import plain
 from .._common.values import utc_now
 from .._usage.evidence import readings_of
 from .._usage.facts import EVIDENCE_FILE, LARGEST_EVIDENCE, MOST_FILES
-from .._usage.lifecycle import OfCluster, read
-from .._usage.model import Party, Readings, parties
+from .._usage.lifecycle import read
+from .._usage.model import Readings, parties
 from .._usage.status import account
-from .._usage.validation import check_server
 from .._usage.values import Span, days_of, shown_hour, span_of, zone_of
+from .metrics_server import SERVER_SPEC, check_options, server_of
 
 ARGUMENT_SPEC = {
-    "url": {"type": "str"},
-    "token": {"type": "str", "no_log": True},
-    "org_id": {"type": "str"},
-    "labels": {"type": "dict", "default": {}},
-    "ca": {"type": "str"},
-    "proxy": {"type": "str"},
+    **SERVER_SPEC,
     "evidence": {"type": "path"},
     "cluster": {"type": "str"},
     "month": {"type": "str"},
@@ -46,24 +40,16 @@ ARGUMENT_SPEC = {
 def reconcile(run: Run) -> Result:
     """Return the GPU-hours of a span."""
     params = run.params
-    problems = Problems()
-    check_server(params, "", problems)
-    problems.raise_if_any("the options")
+    check_options(run)
     month, begin, end = (params[key] or "" for key in ("month", "begin", "end"))
     span, unfinished = span_of(month, begin, end, utc_now())
     zone, tenants = zone_of(params["time_zone"]), parties(plain(params["tenants"]))
-    readings = _by_server(run, tenants, span) if params["url"] else _by_evidence(params, span)
+    readings = read(server_of(run), tenants, span) if params["url"] else _by_evidence(params, span)
     if unfinished:
         readings.notes.append(f"The span is not over: hours are counted until {shown_hour(span.end)}.")
     about = {"begin": shown_hour(span.begin), "end": shown_hour(span.end), "time_zone": params["time_zone"]}
     usage = about | {"source": readings.source} | account(readings, tenants, days_of(span, zone))
     return {"changed": False, "usage": usage}
-
-
-def _by_server(run: Run, tenants: t.Sequence[Party], span: Span) -> Readings:
-    given = {key: run.params[key] or "" for key in ("token", "org_id", "ca", "proxy")}
-    server = Prometheus(run.params["url"], run.deadline, **given)
-    return read(OfCluster(server, plain(run.params["labels"])), tenants, span)
 
 
 def _by_evidence(params: t.Mapping[str, t.Any], span: Span) -> Readings:

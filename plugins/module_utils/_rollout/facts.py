@@ -34,6 +34,10 @@ CONTENT: Fields = {
         "Blueprint to which a cluster goes back if its change fails. Empty: it stays as it is.",
         "",
     ),
+    "stop_when": Field(
+        list,
+        "Alerts that stop it if they fire on a cluster and did not before its change. []: none. If it is left out: those of schedulers.",
+    ),
     "folder": Field(str, "Folder on the controller for the record, logs and evidence of rollouts.", "~/kubegpu-rollouts"),
 }
 
@@ -56,6 +60,18 @@ IN_WORDS = {
     BACK: "failed, and went back",
     STUCK: "failed, and did not go back",
 }
+
+# Alerts of roles/monitoring/files/kubegpu.rules.yml that a change of schedulers can be the cause of.
+STOP_WHEN = (
+    *(
+        "KubegpuGpuHeldTwice",
+        "KubegpuReservationLost",
+        "KubegpuQueueStarved",
+        "KubegpuSchedulerStandsStill",
+        "KubegpuSchedulerSlow",
+    ),
+    *("KubegpuSchedulerNotRead", "KubegpuSchedulerMissing", "KubegpuSchedulerUnauthorized", "KubegpuWebhookSilent"),
+)
 
 # Reasons for which a pod waits or is refused, of module kai_pending_info, that a change of schedulers can be the cause of. For others, such as a
 # full queue or a wrong image, pods wait under any release.

@@ -14,7 +14,7 @@ from .._common.errors import Problem, Refused
 from .._common.values import JsonObject
 from . import plan
 from .facts import WAITING
-from .status import against, new_faults, told, waiting
+from .status import against, alerts, new_alerts, new_faults, told, unread, waiting
 from .values import Rollout
 
 SITE, VERIFY, DRIFT, INFO = PLAYBOOKS = ("site", "verify", "drift", "info")
@@ -110,7 +110,7 @@ class Lifecycle:
             self._say(f"wave {step.wave} of {len(self._rollout.waves)}: {step.kind} {', '.join(step.clusters)}")
             if step.kind == plan.CHANGE:
                 # A new run knows by it that these clusters are to be verified.
-                record = plan.entered(plan.noted(record, self._waiting(step)), step, self._clock())
+                record = plan.entered(self._noted(record, step), step, self._clock())
                 self._record.write(record)
             record = plan.left(record, step, self._reasons(step, record), self._clock())
             self._record.write(record)
@@ -118,11 +118,13 @@ class Lifecycle:
         self._record.write(record)
         return record
 
-    def _waiting(self, step: plan.Step) -> dict[str, list[str] | None]:
-        """Return the pods that wait for a fault before a change; None for a cluster of which that cannot be read."""
+    def _noted(self, record: JsonObject, step: plan.Step) -> JsonObject:
+        """Return the record with what clusters show before their change."""
         reports = self._runs(INFO, step.clusters, self._place(step, "before")).reports
-        found = {name: waiting(reports, name) for name in step.clusters}
-        return {name: None if pods is None else sorted(pods) for name, pods in found.items()}
+        pods = {name: waiting(reports, name) for name in step.clusters}
+        firing = {name: alerts(reports, name, self._rollout.stop_when) for name in step.clusters}
+        record = plan.noted(record, plan.ALERTS, firing)
+        return plan.noted(record, plan.PODS, {name: None if found is None else sorted(found) for name, found in pods.items()})
 
     def _reasons(self, step: plan.Step, record: JsonObject) -> dict[str, list[str]]:
         """Take a step, and return by cluster why it did not pass."""
@@ -138,7 +140,10 @@ class Lifecycle:
                 found[name] += why
         reports = self._runs(INFO, step.clusters, self._place(step, INFO)).reports
         for name in step.clusters:
-            found[name] += new_faults(name, record["clusters"][name]["waiting"], waiting(reports, name))
+            before = record["clusters"][name]
+            found[name] += unread(reports, name)
+            found[name] += new_faults(name, before[plan.PODS], waiting(reports, name))
+            found[name] += new_alerts(name, before[plan.ALERTS], alerts(reports, name, self._rollout.stop_when))
         return found
 
     @staticmethod

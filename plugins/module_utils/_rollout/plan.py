@@ -23,6 +23,8 @@ from .values import Rollout
 Differs = t.Mapping[str, bool]
 Reasons = t.Mapping[str, t.Sequence[str]]
 
+# What the record says of a cluster before its change: the pods that wait for a fault, and the alerts that fire.
+BEFORE = PODS, ALERTS = "waiting", "alerts"
 # Kinds of steps.
 CHANGE, OBSERVE, GO_BACK = "change", "observe", "go back"
 
@@ -85,14 +87,15 @@ def going_back(rollout: Rollout, former: JsonObject | None) -> list[str]:
 
 def _taken_over(before: JsonObject | None, differs: bool, rollout: Rollout, now: datetime.datetime) -> JsonObject:
     """Return the record of a cluster at the beginning of a run: what is there decides, then what the record says."""
-    new: JsonObject = {"state": WAITING if differs else DONE, "since": stamp(now), "looked": "", "waiting": None, "reasons": []}
+    state = WAITING if differs else DONE
+    new: JsonObject = {"state": state, "since": stamp(now), "looked": "", **dict.fromkeys(BEFORE), "reasons": []}
     if before is None:
         return new
     if before["state"] == FAILED and rollout.back_to:
         return before
     if before["state"] in (CHANGING, FAILED, STUCK):
         # It was not verified since, even if nothing differs.
-        return new | {"state": CHANGING, "waiting": before["waiting"]}
+        return new | {"state": CHANGING} | {key: before[key] for key in BEFORE}
     return before if before["state"] in (CHANGED, DONE) and not differs else new
 
 
@@ -148,10 +151,13 @@ def left(record: JsonObject, step: Step, reasons: Reasons, now: datetime.datetim
     return _with(record, found)
 
 
-def noted(record: JsonObject, waiting: t.Mapping[str, t.Sequence[str] | None]) -> JsonObject:
-    """Return the record with the pods that waited before the change, unless that was noted in a run that was cut off."""
+def noted(record: JsonObject, what: str, before: t.Mapping[str, t.Sequence[str] | None]) -> JsonObject:
+    """Return the record with what was there before the change, unless that was noted in a run that was cut off.
+
+    :arg what: of BEFORE.
+    """
     clusters = record["clusters"]
-    return _with(record, {name: {"waiting": found} for name, found in waiting.items() if clusters[name]["waiting"] is None})
+    return _with(record, {name: {what: found} for name, found in before.items() if clusters[name][what] is None})
 
 
 def _with(record: JsonObject, changes: t.Mapping[str, JsonObject]) -> JsonObject:

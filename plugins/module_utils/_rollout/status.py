@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.text import shown
+from .._common.text import pairs, shown
 from .._common.values import JsonObject
 from .facts import FAULTS
 
-# Pods that are named; of more, the number.
+# Pods and alerts that are named; of more, the number.
 _MOST = 5
 
 
@@ -37,12 +37,25 @@ def against(evidence: JsonObject | None, cluster: str) -> list[str]:
     return [*told(evidence, cluster, "problems"), *told(evidence, cluster, "pending")]
 
 
-def waiting(reports: t.Sequence[JsonObject], cluster: str) -> dict[str, str] | None:
-    """Return the pods that a fault of a scheduler may keep waiting, each with the reason; None where they were not read.
+def unread(reports: t.Sequence[JsonObject], cluster: str) -> list[str]:
+    """Return what could not be read of a cluster.
 
     :arg reports: what the playbook info writes into a file.
     """
-    report = next((one for one in reports if one.get("cluster") == cluster), None)
+    report = _report(reports, cluster)
+    return [f"{cluster}: why its pods wait was not read"] if report is None else [shown(line) for line in report["failures"]]
+
+
+def _report(reports: t.Sequence[JsonObject], cluster: str) -> JsonObject | None:
+    return next((one for one in reports if one.get("cluster") == cluster), None)
+
+
+def waiting(reports: t.Sequence[JsonObject], cluster: str) -> dict[str, str] | None:
+    """Return the pods that a fault of a scheduler may keep waiting, each with the reason; None where they were not read.
+
+    :arg reports: as for ``unread``.
+    """
+    report = _report(reports, cluster)
     if report is None or report["failures"]:
         return None
     parties = [*((one["name"], one) for one in report["tenants"]), ("shared scheduler", report["shared_scheduler"] or {})]
@@ -59,8 +72,35 @@ def new_faults(cluster: str, before: t.Collection[str] | None, now: t.Mapping[st
 
     :arg before: names of pods that did; None where that was not read, so that nothing can be told.
     """
-    if now is None:
-        return [f"{cluster}: why its pods wait was not read"]
-    new = [f"{name} ({reason.replace('_', ' ')})" for name, reason in now.items() if before is not None and name not in before]
+    if before is None:
+        return []
+    new = [f"{name} ({reason.replace('_', ' ')})" for name, reason in (now or {}).items() if name not in before]
+    return _sentence(f"{cluster}: pods wait that did not before", new)
+
+
+def alerts(reports: t.Sequence[JsonObject], cluster: str, stop_when: t.Collection[str]) -> list[str] | None:
+    """Return the alerts that fire and stop a rollout, each with its labels; None where they were not read.
+
+    :arg reports: as for ``unread``.
+    :arg stop_when: names of alerts.
+    """
+    found = (_report(reports, cluster) or {}).get("alerts")
+    return None if found is None else [_shown_alert(one) for one in found if one["name"] in stop_when]
+
+
+def _shown_alert(alert: JsonObject) -> str:
+    labels = pairs(alert["labels"])
+    return f"{alert['name']} ({labels})" if labels else str(alert["name"])
+
+
+def new_alerts(cluster: str, before: t.Collection[str] | None, now: t.Sequence[str] | None) -> list[str]:
+    """Return a sentence for the alerts that fire and did not before the change.
+
+    :arg before: alerts that did; None where they were not read, so that each counts.
+    """
+    return _sentence(f"{cluster}: alerts fire that did not before", [one for one in now or () if one not in (before or ())])
+
+
+def _sentence(start: str, new: t.Sequence[str]) -> list[str]:
     more = f" and {len(new) - _MOST} more" if len(new) > _MOST else ""
-    return [shown(f"{cluster}: pods wait that did not before: {', '.join(new[:_MOST])}{more}")] if new else []
+    return [shown(f"{start}: {', '.join(new[:_MOST])}{more}")] if new else []

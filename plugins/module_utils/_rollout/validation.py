@@ -14,20 +14,23 @@ import typing as t
 from .._common.errors import did_you_mean
 from .._common.schema import Problems, plain, quoted
 from .._common.values import JsonObject
-from .._common.variables import ROLLOUT
+from .._common.variables import ROLLOUT, USAGE
 from .._vcluster.values import age
-from .facts import CONTENT, NAME, WAVE
+from .facts import CONTENT, NAME, STOP_WHEN, WAVE
 from .values import Groups, Rollout, digest_of, members, named_hosts, waves_of
 
 _WAVES = f"{ROLLOUT}.waves"
 
 
-def rollout(given: t.Sequence[t.Any], clusters: t.Sequence[str], groups: Groups) -> Rollout:
+def rollout(
+    given: t.Sequence[t.Any], clusters: t.Sequence[str], groups: Groups, servers: t.Mapping[str, str] | None = None
+) -> Rollout:
     """Return the rollout that an inventory describes.
 
     :arg given: the variable of each cluster; empty where one has none.
     :arg clusters: their names, in the order of the inventory.
     :arg groups: names of inventory hosts by group.
+    :arg servers: addresses by cluster, at which alerts are read; empty where there is none.
     :raises Refused: with all ``problems``.
     """
     problems = Problems()
@@ -47,12 +50,27 @@ def rollout(given: t.Sequence[t.Any], clusters: t.Sequence[str], groups: Groups)
     if soak is None:
         problems.add("not-an-age", f"{ROLLOUT}.soak", f"{quoted(found['soak'])} is not an age such as 30m, 2h or 7d.")
     entries = [_wave(wave, f"{_WAVES}[{index}]", clusters, groups, problems) for index, wave in enumerate(found["waves"] or [])]
+    stop_when = _stop_when(found["stop_when"], [name for name in clusters if not (servers or {}).get(name)], problems)
     waves = waves_of(entries, clusters, groups)
     _check_clusters([wave.clusters for wave in waves], clusters, problems)
     problems.raise_if_any("the rollout")
     # Waves by percent that are left without a cluster.
     held = tuple(wave for wave in waves if wave.clusters)
-    return Rollout(found["name"], digest_of(content), held, t.cast(t.Any, soak), found["back_to"], found["folder"])
+    return Rollout(found["name"], digest_of(content), held, t.cast(t.Any, soak), found["back_to"], found["folder"], stop_when)
+
+
+def _stop_when(given: t.Sequence[t.Any] | None, unwatched: t.Sequence[str], problems: Problems) -> tuple[str, ...]:
+    """Return the names of alerts that stop a rollout; those of schedulers where none are given.
+
+    :arg unwatched: clusters whose alerts are not read, which is refused where alerts are given.
+    """
+    if given is None:
+        return STOP_WHEN
+    names = [name for index, name in enumerate(given) if problems.typed(name, str, f"{ROLLOUT}.stop_when[{index}]")]
+    if names and unwatched:
+        text = f"names alerts, and {USAGE} of {', '.join(unwatched)} has no url, at which they would be read."
+        problems.add("no-server", f"{ROLLOUT}.stop_when", text)
+    return tuple(names)
 
 
 def _wave(given: t.Any, path: str, clusters: t.Sequence[str], groups: Groups, problems: Problems) -> JsonObject:

@@ -34,6 +34,7 @@ class Rollout:
     :ivar soak: how long a wave is observed.
     :ivar back_to: name of a blueprint, or path of one; empty for no way back.
     :ivar folder: on the controller.
+    :ivar stop_when: names of alerts.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Rollout:
     soak: datetime.timedelta
     back_to: str
     folder: str
+    stop_when: tuple[str, ...] = ()
 
     @property
     def clusters(self) -> tuple[str, ...]:

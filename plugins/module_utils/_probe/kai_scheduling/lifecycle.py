@@ -20,6 +20,7 @@ from ..._common.names import (
     RESERVATION_NAMESPACE,
 )
 from ..._common.ownership import OWNED_LABELS
+from ..._common.text import pairs
 from ..._common.values import JsonObject, stamp, utc_now
 from ..._common.wait import Deadline, when_webhook_answers
 from ..._kai.facts import OPERATOR
@@ -110,7 +111,7 @@ class Probe:
         selector = self.run.params["node_selector"]
         nodes = with_labels(self.kube.list("v1", "Node"), selector)
         if selector and not nodes:
-            wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
+            wanted = pairs(selector)
             raise TenancyError(f"node_selector: no node of the cluster has {wanted}.")
         return nodes
 

@@ -10,6 +10,7 @@ import json
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import metrics_server
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import usage_info as engine
 from ansible_collections.kubegpu.tenancy.plugins.modules import usage_info as module
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
@@ -59,7 +60,7 @@ class Server:
 
 
 def count(monkeypatch, *fails, **given):
-    monkeypatch.setattr(engine, "Prometheus", type("Fails", (Server,), {"fails": fails}))
+    monkeypatch.setattr(metrics_server, "Prometheus", type("Fails", (Server,), {"fails": fails}))
     defaults = {name: spec.get("default") for name, spec in engine.ARGUMENT_SPEC.items()}
     return module.reconcile(make_run(defaults | {"url": "https://p.example", "token": "t", "tenants": [ML]} | SPAN | given))[
         "usage"

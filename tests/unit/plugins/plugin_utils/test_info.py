@@ -376,6 +376,17 @@ def test_several_clusters_are_told_apart():
     assert read.show("preview")[-1] == "gpu2/ml: y"
 
 
+def test_alerts_that_fire_are_shown_with_their_labels():
+    firing = {"name": "KubegpuSchedulerMissing", "severity": "critical", "labels": {"namespace": "tenant-ml"}}
+    read = Read(_kubegpu_alerts={"alerts": [firing]})
+    assert read.reports()[0]["alerts"] == [firing]
+    assert read.show("alerts")[-1].split() == ["KubegpuSchedulerMissing", "critical", "namespace=tenant-ml"]
+    # No server was asked.
+    assert Read().reports()[0]["alerts"] is None
+    failed = Read(_kubegpu_alerts={"msg": "it cannot be read", "changed": False})
+    assert failed.show("alerts") == ["FAILED gpu1: which alerts fire was not read: it cannot be read"]
+
+
 def test_all_of_it_is_plain_data():
     read = Read(_kubegpu_devices=LEDGER).tenant(scheduler=KAI, queues={"queues": TREE}, pods={"pods": [POD]})
     assert json.loads(json.dumps(read.reports())) == read.reports()

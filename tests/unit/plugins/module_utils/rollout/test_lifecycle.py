@@ -25,12 +25,13 @@ class Fleet:
 
     :ivar ran: each run, as its playbook, clusters, and blueprint where it has one; ``quick``, places of those that leave out tenants.
     :ivar bad: sentences, by the playbook and cluster that they are about; ``silent``, playbooks that leave no evidence.
-    :ivar pods: which wait for a fault once site was run, by cluster.
+    :ivar pods: which wait for a fault once site was run, by cluster; ``alerts``, which fire then; ``unread``, what info cannot read.
     """
 
     def __init__(self, rollout=ROLLOUT):
         self.clock = Clock()
         self.ran, self.said, self.bad, self.silent, self.pods = [], [], {}, set(), {}
+        self.alerts, self.unread = {}, {}
         self.record, self.quick = None, []
         self.written = 0
         self.changed = set()
@@ -65,7 +66,11 @@ class Fleet:
         pods = [
             {"namespace": "default", "name": pod, "reason": "binding"} for pod in self.pods.get(name, ()) if name in self.changed
         ]
-        return {"cluster": name, "failures": [], "tenants": [{"name": "ml", "pods": pods}], "shared_scheduler": None}
+        changed = name in self.changed
+        firing = [{"name": one, "labels": {}} for one in self.alerts.get(name, ()) if changed or one.startswith("Old")]
+        failures = self.unread.get(name, []) if changed else []
+        report = {"cluster": name, "failures": failures, "tenants": [{"name": "ml", "pods": pods}], "shared_scheduler": None}
+        return report | {"alerts": firing}
 
     def roll(self):
         return self.states(self.life.go_on(self.life.begin()))
@@ -113,6 +118,22 @@ def test_pods_that_wait_for_a_fault_since_the_change_end_the_rollout():
     fleet.pods["a"] = ["w"]
     assert fleet.roll() == ["failed", "waiting", "waiting"]
     assert fleet.record["clusters"]["a"]["reasons"] == ["a: pods wait that did not before: ml: default/w (binding)"]
+
+
+def test_alerts_that_fire_since_the_change_end_the_rollout():
+    fleet = Fleet(dataclasses.replace(ROLLOUT, stop_when=("OldAlert", "Lost")))
+    # One fired before, and one is not named.
+    fleet.alerts = {"a": ["OldAlert", "Watchdog"], "c": ["OldAlert", "Lost"]}
+    assert fleet.roll() == ["done", "changed", "failed"]
+    assert fleet.record["clusters"]["c"]["reasons"] == ["c: alerts fire that did not before: Lost"]
+    assert fleet.record["clusters"]["a"]["alerts"] == ["OldAlert"]
+
+
+def test_what_cannot_be_read_after_the_change_ends_the_rollout():
+    fleet = Fleet()
+    fleet.unread["a"] = ["a: which alerts fire was not read: no answer"]
+    assert fleet.roll() == ["failed", "waiting", "waiting"]
+    assert fleet.record["clusters"]["a"]["reasons"] == ["a: which alerts fire was not read: no answer"]
 
 
 def test_a_run_that_says_nothing_is_a_failure():

@@ -112,12 +112,13 @@ def test_only_what_failed_goes_back_and_nothing_follows(why, state, said):
 )
 def test_what_is_there_decides_how_a_rollout_goes_on(before, differs, after):
     former = record(b=before)
-    former["clusters"]["b"]["waiting"] = ["ml: default/old"]
+    former["clusters"]["b"] |= {"waiting": ["ml: default/old"], "alerts": ["KubegpuSchedulerSlow"]}
     goes_on = plan.begun(ROLLOUT, former, dict.fromkeys("acd", False) | {"b": differs}, later(60))
     assert goes_on["clusters"]["b"]["state"] == after
     assert goes_on["began"] == former["began"]
     kept = ["ml: default/old"] if after == before == "changed" or after == "changing" or after == before == "done" else None
     assert goes_on["clusters"]["b"]["waiting"] == kept
+    assert goes_on["clusters"]["b"]["alerts"] == (kept and ["KubegpuSchedulerSlow"])
 
 
 def test_a_way_back_that_was_cut_off_goes_on():
@@ -143,7 +144,8 @@ def test_another_rollout_of_the_same_name_waits_for_the_end_of_the_first():
     assert plan.continued(ROLLOUT, record(b="failed")) == record(b="failed")
 
 
-def test_pods_that_waited_before_are_noted_once():
-    found = plan.noted(record(b="changing"), {"b": ["ml: default/x"], "c": None})
+def test_what_was_there_before_is_noted_once():
+    found = plan.noted(record(b="changing"), "waiting", {"b": ["ml: default/x"], "c": None})
     assert [found["clusters"][name]["waiting"] for name in "bc"] == [["ml: default/x"], None]
-    assert plan.noted(found, {"b": ["ml: default/y"]}) == found
+    assert plan.noted(found, "waiting", {"b": ["ml: default/y"]}) == found
+    assert plan.noted(found, "alerts", {"b": []})["clusters"]["b"]["alerts"] == []

@@ -7,8 +7,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.facts import FAULTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.status import against, new_faults, waiting
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.facts import FAULTS, STOP_WHEN
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.status import (
+    against,
+    alerts,
+    new_alerts,
+    new_faults,
+    unread,
+    waiting,
+)
 
 ROOT = Path(__file__).parents[5]
 EVIDENCE = {
@@ -52,11 +60,33 @@ def test_only_pods_that_did_not_wait_before_count():
     now = {"ml: default/c": "scheduler_down", "ml: default/d": "no_queue"}
     assert new_faults("gpu1", ["ml: default/c"], now) == ["gpu1: pods wait that did not before: ml: default/d (no queue)"]
     # What was not read before the change cannot be compared, and what is not read after it is no good sign.
-    assert new_faults("gpu1", None, now) == []
-    assert new_faults("gpu1", [], None) == ["gpu1: why its pods wait was not read"]
-    assert waiting([report(failures=["gpu1/ml: not read"])], "gpu1") is waiting([], "gpu1") is None
+    assert new_faults("gpu1", None, now) == new_faults("gpu1", [], None) == []
+    failed = [report(failures=["gpu1/ml: not \x1bread"])]
+    assert waiting(failed, "gpu1") is waiting([], "gpu1") is None
+    assert unread(failed, "gpu1") == ["gpu1/ml: not read"]
+    assert unread([], "gpu1") == ["gpu1: why its pods wait was not read"]
+    assert unread([report()], "gpu1") == []
     many = {f"ml: default/{number}": "binding" for number in range(7)}
     assert new_faults("gpu1", [], many)[0].endswith("ml: default/4 (binding) and 2 more")
+
+
+def test_only_alerts_that_are_named_and_did_not_fire_before_count():
+    missing = {"name": "KubegpuSchedulerMissing", "severity": "critical", "labels": {"namespace": "tenant-ml", "pod": "p"}}
+    fires = [missing, {"name": "Watchdog", "severity": "", "labels": {}}]
+    reports = [report() | {"alerts": fires}]
+    assert alerts(reports, "gpu1", STOP_WHEN) == ["KubegpuSchedulerMissing (namespace=tenant-ml, pod=p)"]
+    assert alerts(reports, "gpu1", ["Watchdog"]) == ["Watchdog"]
+    assert alerts([report() | {"alerts": None}], "gpu1", STOP_WHEN) is alerts([], "gpu1", STOP_WHEN) is None
+    told = ["gpu1: alerts fire that did not before: Watchdog"]
+    assert new_alerts("gpu1", ["A"], ["A", "Watchdog"]) == told
+    # Where they were not read before the change, each counts; without a Prometheus, there are none.
+    assert new_alerts("gpu1", None, ["Watchdog"]) == told
+    assert new_alerts("gpu1", None, None) == new_alerts("gpu1", ["A"], []) == []
+
+
+def test_every_alert_of_schedulers_is_one_of_the_rules():
+    groups = yaml.safe_load((ROOT / "roles/monitoring/files/kubegpu.rules.yml").read_text())["groups"]
+    assert {rule.get("alert") for group in groups for rule in group["rules"]} >= set(STOP_WHEN)
 
 
 def test_every_fault_is_a_reason_that_the_module_documents():

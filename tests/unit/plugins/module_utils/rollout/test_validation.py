@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.facts import STOP_WHEN
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.validation import rollout
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
@@ -54,6 +55,17 @@ def test_what_is_not_given_has_a_default():
     assert read(GIVEN | {"soak": "2h"}).soak == datetime.timedelta(hours=2)
 
 
+def test_alerts_that_are_named_need_a_server_for_each_cluster():
+    servers = dict.fromkeys(CLUSTERS, "https://p.example")
+    given = [GIVEN | {"stop_when": ["Watchdog"]}] * len(CLUSTERS)
+    assert rollout(given, CLUSTERS, GROUPS, servers).stop_when == ("Watchdog",)
+    with refuses("no-server") as refused:
+        rollout(given, CLUSTERS, GROUPS, servers | {"gpu03": ""})
+    assert "kubegpu_usage of gpu03 has no url" in str(refused.value)
+    # Those of schedulers count where they are read, and [] stands for none.
+    assert (read(GIVEN).stop_when, read(GIVEN | {"stop_when": []}).stop_when) == (STOP_WHEN, ())
+
+
 def test_a_digest_stands_for_what_the_inventory_says_and_not_for_who_is_in_a_group():
     assert read(GIVEN).digest == read(GIVEN, CLUSTERS[:9]).digest != read(GIVEN | {"soak": "2h"}).digest
 
@@ -66,6 +78,9 @@ def test_a_digest_stands_for_what_the_inventory_says_and_not_for_who_is_in_a_gro
         (GIVEN | {"name": "../kai"}, ["not-a-name"]),
         (GIVEN | {"soak": "30"}, ["not-an-age"]),
         (GIVEN | {"soaks": "30m"}, ["unknown-key"]),
+        (GIVEN | {"stop_when": "Watchdog"}, ["wrong-type"]),
+        (GIVEN | {"stop_when": [1]}, ["wrong-type"]),
+        (GIVEN | {"stop_when": ["Watchdog"]}, ["no-server"]),
         (GIVEN | {"waves": []}, ["in-no-wave"]),
         (GIVEN | {"waves": "canary"}, ["wrong-type"]),
         (GIVEN | {"waves": [{"hosts": "canary"}]}, ["in-no-wave"]),
