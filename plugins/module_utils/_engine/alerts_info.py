@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .._common.run import Result, Run
 from .._common.values import utc_now
 from .._metrics.facts import FIRING
@@ -19,5 +21,5 @@ ARGUMENT_SPEC = SERVER_SPEC | {"url": {"type": "str", "required": True}, "timeou
 def reconcile(run: Run) -> Result:
     """Return the alerts that fire now."""
     check_options(run)
-    now = int(utc_now().timestamp())
+    now = math.floor(utc_now().timestamp())
     return {"changed": False, "alerts": firing(server_of(run).range("Alerts", FIRING, now, now, 1))}
