@@ -12,6 +12,7 @@ digest of all it was made from: a build that was killed leaves nothing that coun
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import fcntl
 import hashlib
@@ -29,6 +30,13 @@ from ._contents import Contents, write_oci_layout
 from ._recipe import Chart, Image, Program, Recipe, Rootfs
 from ._registry import Registry
 from ._workshop import Workshop, clock
+
+# What keeps one processor busy, or waits for the network, while programs are compiled: Debian's packages, and the C file of SQLite in kine.
+BESIDE = ("root filesystem ", "program kine-")
+# They are made of programs and root filesystems.
+LAST = ("chart ", "image ")
+
+_Step = tuple[str, t.Callable[[], None]]
 
 
 class Builder:
@@ -66,7 +74,7 @@ class Builder:
         return [name for name, done, _make in self._steps() if not done()]
 
     def build(self) -> None:
-        """Make everything that is missing, one after another; raises TenancyError naming the step that failed."""
+        """Make everything that is missing; raises TenancyError naming the step that failed."""
         self.cache.mkdir(parents=True, exist_ok=True)
         with open(self.cache / "lock", "w", encoding="utf-8") as lock:
             try:
@@ -76,17 +84,37 @@ class Builder:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             # What a killed build left.
             self.workshop.clear()
-            steps = [(name, make) for name, done, make in self._steps() if not done()]
-            with self.server.serving(needed=any(name.startswith("image ") for name, _make in steps)):
-                for number, (name, make) in enumerate(steps, 1):
-                    self.workshop.step = f"{number} of {len(steps)}, {name}"
-                    self.workshop.say(f"{self._doing} {self.workshop.step} ({clock(time.monotonic() - self._started)} so far)")
-                    try:
-                        make()
-                    except OSError as exc:
-                        raise TenancyError(f"{self.workshop.step}: {exc}.{self.workshop.disk_hint(str(exc))}") from exc
-                    self.built.append(name)
+            missing = [(name, make) for name, done, make in self._steps() if not done()]
+            steps = [(f"{number} of {len(missing)}, {name}", make) for number, (name, make) in enumerate(missing, 1)]
+            beside, last = (
+                [step for step, (name, _make) in zip(steps, missing, strict=True) if name.startswith(kinds)]
+                for kinds in (BESIDE, LAST)
+            )
+            with self.server.serving(needed=any(name.startswith("image ") for name, _make in missing)):
+                self._side_by_side([step for step in steps if step not in (*beside, *last)], beside)
+                self._make(last)
             self.workshop.clear()
+            self.built = [name for name, _make in missing]
+
+    def _side_by_side(self, *lanes: list[_Step]) -> None:
+        """Make the steps of several lanes, each one after another. The first failure stops the others."""
+        with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
+            try:
+                for lane in concurrent.futures.as_completed([pool.submit(self._make, steps) for steps in lanes]):
+                    lane.result()
+            except BaseException:
+                self.workshop.stop()
+                raise
+
+    def _make(self, steps: list[_Step]) -> None:
+        """Make some steps, one after another."""
+        for step, make in steps:
+            self.workshop.step = step
+            self.workshop.say(f"{self._doing} {step} ({clock(time.monotonic() - self._started)} so far)")
+            try:
+                make()
+            except OSError as exc:
+                raise TenancyError(f"{step}: {exc}.{self.workshop.disk_hint(str(exc))}") from exc
 
     def _steps(self) -> t.Iterator[tuple[str, t.Callable[[], bool], t.Callable[[], None]]]:
         for program in self.recipe.programs:

@@ -13,30 +13,49 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import typing as t
 from pathlib import Path
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
 
-HEARTBEAT = 30.0
+HEARTBEAT, POLL = 30.0, 1.0
 # mmdebstrap and the Go client resume nothing half-made, but a step never takes longer than this on two cores.
 STEP_TIMEOUT = 3600.0
 
 
 class Workshop:
-    """Makes files in a cache.
+    """Makes files in a cache. Several threads may work in it, each on a step of its own.
 
     :arg say: prints one line of progress; ``doing`` is its verb.
-    :ivar step: what is made now, for messages.
     """
 
     def __init__(self, cache: Path, say: t.Callable[[str], None], doing: str) -> None:
         self.cache = cache
         self.say = say
         self.doing = doing
-        self.step = ""
         self._tmp = cache / "tmp" / "build"
+        self._of_thread = threading.local()
+        self._stopped = threading.Event()
+
+    @property
+    def step(self) -> str:
+        """What this thread makes now, for messages."""
+        return getattr(self._of_thread, "step", "")
+
+    @step.setter
+    def step(self, step: str) -> None:
+        self._of_thread.step = step
+
+    @property
+    def _own(self) -> Path:
+        """The folder of this thread."""
+        return self._tmp / str(threading.get_ident())
+
+    def stop(self) -> None:
+        """End what all threads run; what they run then fails."""
+        self._stopped.set()
 
     def clear(self) -> None:
         """Remove all scratch folders, those of a killed build, too."""
@@ -45,7 +64,7 @@ class Workshop:
     @contextlib.contextmanager
     def scratch(self, name: str) -> t.Iterator[Path]:
         """An empty folder that goes with the block."""
-        path = self._tmp / name
+        path = self._own / name
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         try:
@@ -66,21 +85,12 @@ class Workshop:
         """Run to the end with a sign of life every HEARTBEAT seconds; its standard output."""
         if not shutil.which(command[0]):
             raise TenancyError(f"{self.step} needs the program {command[0]}, which is not installed.")
-        log_path = self._tmp / f"log-{os.getpid()}"
+        log_path = self._own / "log"
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        start = time.monotonic()
         try:
             with open(log_path, "w+b") as log, open(f"{log_path}.out", "w+b") as out:
                 with running(command, log, out, cwd, env) as process:
-                    while True:
-                        try:
-                            code = process.wait(HEARTBEAT)
-                            break
-                        except subprocess.TimeoutExpired:
-                            waited = time.monotonic() - start
-                            if waited > STEP_TIMEOUT:
-                                raise TenancyError(f"{self.step}: {command[0]} was stopped after {clock(waited)}.") from None
-                            self.say(f"still {self.doing} {self.step}: {clock(waited)}")
+                    code = self._ended(process, command[0])
                 out.seek(0)
                 if code == 0:
                     return out.read().decode(errors="replace")
@@ -93,6 +103,19 @@ class Workshop:
             f"{self.step}: {' '.join(command[:3])} ended with code {code}.{self.disk_hint(output)} Its last output: {output}",
             rc=code,
         )
+
+    def _ended(self, process: subprocess.Popen[bytes], name: str) -> int:
+        """Return the exit status of a program, once it has ended."""
+        start, told = time.monotonic(), 0.0
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(POLL)
+            waited = time.monotonic() - start
+            if self._stopped.is_set() or waited > STEP_TIMEOUT:
+                raise TenancyError(f"{self.step}: {name} was stopped after {clock(waited)}.")
+            if waited >= told + HEARTBEAT:
+                told = waited
+                self.say(f"still {self.doing} {self.step}: {clock(waited)}")
 
     def disk_hint(self, output: str) -> str:
         """A sentence about the cache's disk where that is full; empty otherwise."""

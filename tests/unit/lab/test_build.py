@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import json
 import re
 import tarfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -76,9 +79,53 @@ class TestBuild:
         work.workshop.say = said.append
         with pytest.raises(TenancyError, match="no compiler"):
             work.build()
-        assert [re.sub(r"\d+:\d\d", "M:SS", line) for line in said] == ["building 1 of 3, program tool-v1 (M:SS so far)"]
+        assert {re.sub(r"\d+:\d\d", "M:SS", line) for line in said} <= {
+            "building 1 of 3, program tool-v1 (M:SS so far)",
+            # Beside it.
+            "building 2 of 3, root filesystem base (M:SS so far)",
+        }
         assert [path.name for path in work.cache.rglob("*") if path.is_file()] == ["lock"]
         assert (work.built, len(work.missing())) == ([], 3)
+
+    def test_a_root_filesystem_is_made_beside_programs_and_images_after_both(self, role_files):
+        work = builder(role_files)
+        done: list[str] = []
+        both = threading.Barrier(2, timeout=60)
+        work.workshop.say = lambda _line: None
+
+        def make(name: str, wait: bool = False) -> None:
+            if wait:
+                both.wait()
+            done.append(f"{name} in {work.workshop.step}")
+
+        work._build_program = lambda _program: make("program", wait=True)
+        work._build_rootfs = lambda _rootfs: make("root filesystem", wait=True)
+        work._store_image = lambda _image: make("image")
+        work.server.serving = lambda **_needed: contextlib.nullcontext()
+        work.build()
+        assert sorted(done[:2]) == ["program in 1 of 3, program tool-v1", "root filesystem in 2 of 3, root filesystem base"]
+        assert done[2:] == ["image in 3 of 3, image registry.example.com/tool:v1"]
+        assert work.built == [name for name, _done, _make in work._steps()]
+
+    def test_a_failure_ends_what_runs_beside_it(self, role_files):
+        work = builder(role_files)
+        work.workshop.say = lambda _line: None
+        started = threading.Event()
+
+        def slow(_rootfs: Rootfs) -> None:
+            started.set()
+            work.workshop.run(["sleep", "600"])
+
+        def fail(_program: Program) -> None:
+            assert started.wait(60)
+            raise TenancyError("no compiler")
+
+        work._build_program, work._build_rootfs = fail, slow
+        work.server.serving = lambda **_needed: contextlib.nullcontext()
+        before = time.monotonic()
+        with pytest.raises(TenancyError, match="no compiler"):
+            work.build()
+        assert time.monotonic() - before < 300
 
     def test_what_is_half_made_does_not_count(self, role_files):
         work = builder(role_files)
