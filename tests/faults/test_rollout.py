@@ -319,7 +319,12 @@ class Watch:
     def fires(self, *clusters: str) -> None:
         """Wait until the alert fires for these clusters, and for no other."""
         wanted = {("KubegpuSchedulerMissing", name, "") for name in clusters}
-        wait_for("the alert", lambda: alerts(self.server), lambda found: found == wanted, 60)
+
+        def seen() -> tuple[bool | None, str]:
+            found = alerts(self.server)
+            return found == wanted or None, f"{found}"
+
+        wait_for("the alert", seen, 60)
 
 
 @contextmanager
@@ -338,6 +343,8 @@ def watching(folder: Path) -> Iterator[Watch]:
 
 def test_an_alert_that_fires_since_the_change_stops_it(fleet: Fleet) -> None:
     limit = "--limit=gpu01,gpu02"
+    said = fleet.play("site", limit)
+    assert fleet.code == 0, said[-6000:]
     with watching(fleet.folder / "watch") as watch:
         usage = {name: {"kubegpu_usage": {"url": watch.server.url, "labels": {"cluster": name}}} for name in NAMES[:2]}
         rollout = fleet.rollout | {"name": "no-rules", "back_to": "", "soak": "30s"}
@@ -362,7 +369,7 @@ def test_an_alert_that_fires_since_the_change_stops_it(fleet: Fleet) -> None:
         watch.fires("gpu02")
         said = fleet.play("rollout", limit)
         assert fleet.code == 0, said[-6000:]
-        assert fleet.with_rules() == NAMES[2:]
+        assert not {"gpu01", "gpu02"}.intersection(fleet.with_rules())
     # Without that Prometheus it does not go on: nothing is known of alerts.
     said = fleet.play("info", "--tags=alerts", limit)
     assert (fleet.code, "which alerts fire was not read" in said) == (2, True), said[-6000:]
