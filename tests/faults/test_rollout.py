@@ -347,7 +347,7 @@ def test_an_alert_that_fires_since_the_change_stops_it(fleet: Fleet) -> None:
     assert fleet.code == 0, said[-6000:]
     with watching(fleet.folder / "watch") as watch:
         usage = {name: {"kubegpu_usage": {"url": watch.server.url, "labels": {"cluster": name}}} for name in NAMES[:2]}
-        rollout = fleet.rollout | {"name": "no-rules", "back_to": "", "soak": "30s"}
+        rollout = fleet.rollout | {"name": "no-rules", "back_to": "", "soak": "1m"}
         fleet.change(usage, kubegpu_blueprint=fleet.blueprint("old"), kubegpu_rollout=rollout)
         # It fires on the other cluster before anything is changed.
         watch.lose("gpu02")
