@@ -251,9 +251,14 @@ class _Way:
                 if make is None:
                     self.missing = [os.path.join(self.path, name, *todo[:more]) for more in range(len(todo) + 1)]
                     break
-                os.mkdir(name, make, dir_fd=self.descriptor)
-                self._enter(name)
-                self.made.append(self.path)
+                try:
+                    os.mkdir(name, make, dir_fd=self.descriptor)
+                except FileExistsError:
+                    # Another process made it since, as that of another host of the inventory.
+                    todo.insert(0, name)
+                else:
+                    self._enter(name)
+                    self.made.append(self.path)
             except OSError as exc:
                 if exc.errno not in _LINK:
                     raise

@@ -332,3 +332,16 @@ def test_the_temporary_file_is_never_that_of_somebody_else(tmp_path: pathlib.Pat
         folder.replace("a", b"new", 0o600)
     assert ((tmp_path / "a").read_bytes(), (tmp_path / "secret").read_bytes()) == (b"new", b"of root")
     assert sorted(os.listdir(tmp_path)) == ["a", "secret"]
+
+
+def test_folders_that_another_process_makes_meanwhile_are_no_error(tmp_path, monkeypatch):
+    make, path = os.mkdir, tmp_path / "a/b"
+
+    def late(name, *args, **how):
+        make(name, *args, **how)
+        if name == "a":
+            raise FileExistsError(name)
+
+    monkeypatch.setattr(os, "mkdir", late)
+    with reach(str(path), 0o700) as folder:
+        assert folder.made == [str(path)]
