@@ -12,31 +12,25 @@ digest of all it was made from: a build that was killed leaves nothing that coun
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import fcntl
 import hashlib
 import json
 import os
 import tarfile
-import time
 import typing as t
 from pathlib import Path
-
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 from ._compiler import Compiler
 from ._contents import Contents, write_oci_layout
 from ._recipe import Chart, Image, Program, Recipe, Rootfs
 from ._registry import Registry
-from ._workshop import Workshop, clock
+from ._workshop import Workshop
 
 # What keeps one processor busy, or waits for the network, while programs are compiled: Debian's packages, and the C file of SQLite in kine.
 BESIDE = ("root filesystem ", "program kine-")
 # They are made of programs and root filesystems.
 LAST = ("chart ", "image ")
-
-_Step = tuple[str, t.Callable[[], None]]
 
 
 class Builder:
@@ -64,7 +58,6 @@ class Builder:
         self.server = Registry(self.workshop, self.registry)
         self._programs = {program.id: program for program in recipe.programs}
         self._rootfs = {rootfs.name: rootfs for rootfs in recipe.rootfs}
-        self._started = time.monotonic()
         self.built: list[str] = []
 
     # The whole
@@ -91,30 +84,10 @@ class Builder:
                 for kinds in (BESIDE, LAST)
             )
             with self.server.serving(needed=any(name.startswith("image ") for name, _make in missing)):
-                self._side_by_side([step for step in steps if step not in (*beside, *last)], beside)
-                self._make(last)
+                self.workshop.side_by_side([step for step in steps if step not in (*beside, *last)], beside)
+                self.workshop.make(last)
             self.workshop.clear()
             self.built = [name for name, _make in missing]
-
-    def _side_by_side(self, *lanes: list[_Step]) -> None:
-        """Make the steps of several lanes, each one after another. The first failure stops the others."""
-        with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
-            try:
-                for lane in concurrent.futures.as_completed([pool.submit(self._make, steps) for steps in lanes]):
-                    lane.result()
-            except BaseException:
-                self.workshop.stop()
-                raise
-
-    def _make(self, steps: list[_Step]) -> None:
-        """Make some steps, one after another."""
-        for step, make in steps:
-            self.workshop.step = step
-            self.workshop.say(f"{self._doing} {step} ({clock(time.monotonic() - self._started)} so far)")
-            try:
-                make()
-            except OSError as exc:
-                raise TenancyError(f"{step}: {exc}.{self.workshop.disk_hint(str(exc))}") from exc
 
     def _steps(self) -> t.Iterator[tuple[str, t.Callable[[], bool], t.Callable[[], None]]]:
         for program in self.recipe.programs:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import math
 import os
@@ -24,6 +25,9 @@ HEARTBEAT, POLL = 30.0, 1.0
 # mmdebstrap and the Go client resume nothing half-made, but a step never takes longer than this on two cores.
 STEP_TIMEOUT = 3600.0
 
+# What is made, for messages, and what makes it.
+Step = tuple[str, t.Callable[[], None]]
+
 
 class Workshop:
     """Makes files in a cache. Several threads may work in it, each on a step of its own.
@@ -38,6 +42,7 @@ class Workshop:
         self._tmp = cache / "tmp" / "build"
         self._of_thread = threading.local()
         self._stopped = threading.Event()
+        self._started = time.monotonic()
 
     @property
     def step(self) -> str:
@@ -53,9 +58,25 @@ class Workshop:
         """The folder of this thread."""
         return self._tmp / str(threading.get_ident())
 
-    def stop(self) -> None:
-        """End what all threads run; what they run then fails."""
-        self._stopped.set()
+    def side_by_side(self, *lanes: list[Step]) -> None:
+        """Make the steps of several lanes, each one after another. The first failure stops the others."""
+        with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
+            try:
+                for lane in concurrent.futures.as_completed([pool.submit(self.make, steps) for steps in lanes]):
+                    lane.result()
+            except BaseException:
+                self._stopped.set()
+                raise
+
+    def make(self, steps: list[Step]) -> None:
+        """Make some steps, one after another."""
+        for step, make in steps:
+            self.step = step
+            self.say(f"{self.doing} {step} ({clock(time.monotonic() - self._started)} so far)")
+            try:
+                make()
+            except OSError as exc:
+                raise TenancyError(f"{step}: {exc}.{self.disk_hint(str(exc))}") from exc
 
     def clear(self) -> None:
         """Remove all scratch folders, those of a killed build, too."""

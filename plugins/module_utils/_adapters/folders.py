@@ -251,14 +251,8 @@ class _Way:
                 if make is None:
                     self.missing = [os.path.join(self.path, name, *todo[:more]) for more in range(len(todo) + 1)]
                     break
-                try:
-                    os.mkdir(name, make, dir_fd=self.descriptor)
-                except FileExistsError:
-                    # Another process made it since, as that of another host of the inventory.
-                    todo.insert(0, name)
-                else:
-                    self._enter(name)
-                    self.made.append(self.path)
+                self._make(name, make)
+                todo.insert(0, name)
             except OSError as exc:
                 if exc.errno not in _LINK:
                     raise
@@ -267,6 +261,12 @@ class _Way:
                 followed += 1
                 todo = self._target(name, links or bool(todo), exc) + todo
         self._judge()
+
+    def _make(self, name: str, mode: int) -> None:
+        """Make a folder, unless another process has made it since, as that of another host of the inventory."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, mode, dir_fd=self.descriptor)
+            self.made.append(os.path.join(self.path, name))
 
     def _enter(self, name: str) -> None:
         below = os.open(name, _FOLDER, dir_fd=self.descriptor)
