@@ -26,6 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import RENDERED_ANNOTATION, minor_version
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 from fleet import LAYOUT, TENANTS
 from report import now, today, write_section
@@ -109,15 +110,22 @@ def entry(number: int) -> dict[str, Any]:
     return {"name": f"idle-{number:02}", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}}
 
 
-def objects(name: str, secret: dict[str, str]) -> list[dict[str, Any]]:
-    """What a host cluster shows of a tenant whose control plane needs no pod."""
+def objects(name: str, secret: dict[str, str], host: str) -> list[dict[str, Any]]:
+    """What a host cluster shows of a tenant whose control plane needs no pod.
+
+    :arg host: minor version of its Kubernetes.
+    """
     namespace, labels = f"tenant-{name}", {"app": "vcluster", "release": name, "vcluster-name": name}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "none", "image": "none"}]}}
     spec = {"replicas": 0, "serviceName": name, "selector": {"matchLabels": labels}, "template": pod}
     metadata = {"name": name, "namespace": namespace, "labels": labels}
     owned = OWNED_LABELS | {TENANT_LABEL: name}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": owned}},
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": owned, "annotations": {RENDERED_ANNOTATION: host}},
+        },
         {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec},
         {"apiVersion": "v1", "kind": "Secret", "metadata": metadata | {"name": f"vc-{name}"}, "data": secret},
     ]
@@ -138,12 +146,13 @@ def add_idle_tenants(lab: Lab, cluster: Cluster) -> None:
     node = next(
         item["metadata"]["name"] for item in cluster.kube.list("v1", "Node") if "nvidia.com/gpu" not in item["status"]["capacity"]
     )
+    host = minor_version(cluster.kube.version())
     idle = tenants_from([entry(number) for number in range(MORE)])
     cluster.kube.patch(
         "v1", "Node", node, {"metadata": {"labels": {f"tenant.kubegpu.tenancy/{one.name}": "true" for one in idle}}}
     )
     for one in idle:
-        for item in objects(one.name, secret):
+        for item in objects(one.name, secret, host):
             cluster.kube.create(item)
         lab.run("sh", "-c", f"umask 077; echo '{text}' > {TENANTS_FOLDER}/{one.name}.yml")
     time.sleep(5)

@@ -27,7 +27,8 @@ from ._recipe import Chart, Image, Program, Recipe, Rootfs
 from ._registry import Registry
 from ._workshop import Workshop
 
-# What keeps one processor busy, or waits for the network, while programs are compiled: Debian's packages, and the C file of SQLite in kine.
+# What keeps one processor busy, or waits for the network, while programs are compiled: Debian's packages, and the C file of SQLite in kine. In this
+# order, what kine shares with other programs is compiled by then.
 BESIDE = ("root filesystem ", "program kine-")
 # They are made of programs and root filesystems.
 LAST = ("chart ", "image ")
@@ -80,7 +81,7 @@ class Builder:
             missing = [(name, make) for name, done, make in self._steps() if not done()]
             steps = [(f"{number} of {len(missing)}, {name}", make) for number, (name, make) in enumerate(missing, 1)]
             beside, last = (
-                [step for step, (name, _make) in zip(steps, missing, strict=True) if name.startswith(kinds)]
+                [step for kind in kinds for step, (name, _make) in zip(steps, missing, strict=True) if name.startswith(kind)]
                 for kinds in (BESIDE, LAST)
             )
             with self.server.serving(needed=any(name.startswith("image ") for name, _make in missing)):
