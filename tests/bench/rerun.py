@@ -141,6 +141,8 @@ def add_idle_tenants(lab: Lab, cluster: Cluster) -> None:
             {"name": "x", "cluster": {"server": "https://x", "certificate-authority-data": secret["certificate-authority"]}}
         ],
         "users": [{"name": "x", "user": {f"{key}-data": secret[key] for key in ("client-certificate", "client-key")}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "current-context": "x",
     }
     text = json.dumps(kubeconfig)
     node = next(
