@@ -53,7 +53,8 @@ class ActionModule(ActionBase):
     def _taken(self, wanted: Rollout, folder: Folder, playbooks: Playbooks, names: Data) -> Data:
         """Return the result of the rollout, and take no step of it in check mode."""
         options = taken_over(context.CLIARGS)
-        run = Run(playbooks.run, folder, options, self._vault_passwords(), names)
+        parts = ["pending", *(["alerts"] if wanted.stop_when else [])]
+        run = Run(playbooks.run, folder, options, self._vault_passwords(), names, parts)
         life = Lifecycle(wanted, run, folder, _say, utc_now, playbooks.sleep)
         record = life.begin()
         result: Data = {"changed": not is_done(record), "clusters": record["clusters"], "lines": lines(wanted, record)}

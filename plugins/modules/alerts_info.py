@@ -12,7 +12,8 @@ short_description: Read which alerts fire for a cluster
 version_added: 0.1.0
 description:
   - Reads the series C(ALERTS) from a server that answers PromQL. Prometheus writes it, as do the rulers of Thanos and Mimir.
-  - A series of that name that the server read from a tenant is left out.
+  - A series that a tenant may have forged is left out. It has the labels C(instance) and C(namespace) of a pod of the tenant. So is an alert
+    of yours with both labels, unless its rule leaves out C(instance), such as by C(sum by).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   url:

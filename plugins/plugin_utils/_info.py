@@ -68,7 +68,15 @@ def _cluster(name: str, variables: Mapping) -> JsonObject:
         more = [*more, f"its tenants were not read: {_reports.failure_of(inside)}"]
     failures = [f"{name}: {failure}" for failure in [*_early(variables), *unread, *more, *not_read]]
     failures += [f"{name}/{tenant['name']}: {failure}" for tenant in tenants for failure in tenant.pop("failures")]
-    return {"cluster": name, "failures": failures, "gpus": gpus, "shared_scheduler": shared, "tenants": tenants, "alerts": alerts}
+    return {
+        "cluster": name,
+        "failures": failures,
+        "gpus": gpus,
+        "shared_scheduler": shared,
+        "tenants": tenants,
+        "alerts": alerts,
+        "alerts_unread": not_read,
+    }
 
 
 def _early(variables: Mapping) -> list[str]:
@@ -344,7 +352,10 @@ def alerts(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
         for prefix, cluster in _each(clusters)
         for one in cluster["alerts"] or []
     ]
-    return table, []
+    unasked = [cluster for cluster in clusters if cluster["alerts"] is None and not cluster["failures"]]
+    return table, [
+        f"{_where(cluster, clusters)}its kubegpu_usage has no url, at which alerts would be read" for cluster in unasked
+    ]
 
 
 def preview(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
@@ -391,6 +402,6 @@ PARTS: dict[str, tuple[t.Callable[[t.Sequence[JsonObject]], tuple[Table, list[st
     "tenants": (tenants, "There are no tenants."),
     "queues": (queues, "There are no queues."),
     "pending": (pending, "No pod waits."),
-    "alerts": (alerts, "No alert fires on a cluster whose kubegpu_usage names a server."),
+    "alerts": (alerts, "No alert fires that was read."),
     "preview": (preview, "Nothing would be changed."),
 }

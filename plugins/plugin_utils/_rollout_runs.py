@@ -98,11 +98,11 @@ class Folder:
 
         :raises TenancyError: where it is none of this collection's.
         """
-        content = files.read_file(self._record) if os.path.isdir(self.path) else None
+        content = files.read_file(self._record, LARGEST) if os.path.isdir(self.path) else None
         if content is None:
             return None
         try:
-            record = parse_json(content)
+            record = parse_json(content, LARGEST)
             if record["format"] != 1 or not all(one["state"] for one in record["clusters"].values()):
                 raise ValueError("it has another format")
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -128,6 +128,7 @@ class Run:
     :arg start: runs ansible-playbook, as ``Playbooks.run``.
     :arg options: of all runs; ``vault``, as that takes it.
     :arg playbooks: names or paths of PLAYBOOKS.
+    :arg parts: of info.
     """
 
     def __init__(
@@ -137,9 +138,11 @@ class Run:
         options: t.Sequence[str],
         vault: t.Mapping[str, bytes],
         playbooks: t.Mapping[str, str],
+        parts: t.Sequence[str] = ("pending",),
     ) -> None:
         self._start, self._folder = start, folder
         self._options, self._vault = options, vault
+        self._parts = parts
         self._playbooks = {name: f"kubegpu.tenancy.{name}" for name in PLAYBOOKS} | dict(playbooks)
 
     def __call__(self, playbook: str, clusters: t.Sequence[str], place: str, blueprint: str = "", only_due: bool = False) -> Done:
@@ -151,17 +154,14 @@ class Run:
             variables["_kubegpu_only_due"] = "true"
         more = ["--check"] if playbook == DRIFT else []
         if playbook == INFO:
-            variables["info_file"], more = os.path.join(path, PODS), ["--tags=pending,alerts"]
+            variables["info_file"], more = os.path.join(path, PODS), [f"--tags={','.join(self._parts)}"]
         limit = f"--limit={','.join(clusters)}"
         given = [*self._options, f"--extra-vars={json.dumps(variables)}", limit, *more]
         status = self._start([self._playbooks[playbook], *given], self._vault, log)
-        # Of drift, 2 says that something differs, and of the others, that something failed, which the evidence names.
-        failure = (
-            ""
-            if status == 0 or (playbook == DRIFT and status in _TELLING)
-            else f"{playbook} ended with status {status}, see {log}"
-        )
         found, pods = (self._read(os.path.join(path, file)) for file in (EVIDENCE, PODS))
+        # Of drift, 2 says that something differs, and of the others, that something failed, which the evidence names.
+        tells = playbook == DRIFT and status in _TELLING and isinstance(found, dict)
+        failure = "" if status == 0 or tells else f"{playbook} ended with status {status}, see {log}"
         return Done(found if isinstance(found, dict) else None, pods if isinstance(pods, list) else [], failure)
 
     @staticmethod

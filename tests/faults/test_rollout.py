@@ -311,7 +311,7 @@ class Watch:
 
     def lose(self, *clusters: str) -> None:
         """Have the alert fire for some clusters, and for no other. A tenant serves what looks like the same alert of gpu02."""
-        forged = 'ALERTS{alertname="KubegpuSchedulerMissing",alertstate="firing",cluster="gpu02",service="kubegpu-metrics"} 1'
+        forged = 'ALERTS{alertname="KubegpuSchedulerMissing",alertstate="firing",cluster="gpu02",namespace="tenant-ml"} 1'
         lines = [*(f'lost{{cluster="{name}"}} 1' for name in clusters), forged, ""]
         (self._folder / "new").write_text("\n".join(lines))
         (self._folder / "new").rename(self._folder / "lost.prom")

@@ -22,6 +22,8 @@ from pathlib import Path
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
 
 HEARTBEAT, POLL = 30.0, 1.0
+# Seconds for a program to end when it is asked to.
+END = 20.0
 # mmdebstrap and the Go client resume nothing half-made, but a step never takes longer than this on two cores.
 STEP_TIMEOUT = 3600.0
 
@@ -60,6 +62,7 @@ class Workshop:
 
     def side_by_side(self, *lanes: list[Step]) -> None:
         """Make the steps of several lanes, each one after another. The first failure stops the others."""
+        self._stopped.clear()
         with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
             try:
                 for lane in concurrent.futures.as_completed([pool.submit(self.make, steps) for steps in lanes]):
@@ -71,6 +74,8 @@ class Workshop:
     def make(self, steps: list[Step]) -> None:
         """Make some steps, one after another."""
         for step, make in steps:
+            if self._stopped.is_set():
+                return
             self.step = step
             self.say(f"{self.doing} {step} ({clock(time.monotonic() - self._started)} so far)")
             try:
@@ -169,7 +174,10 @@ def running(
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
-                process.wait(20)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(END)
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def clock(seconds: float) -> str:

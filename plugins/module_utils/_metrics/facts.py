@@ -46,9 +46,8 @@ SHARED_PORT_NAMES = ("http-metrics", "metrics")
 # Series of one scrape of one pod. A tenant administers the pods that are scraped; about a dozen series a queue are KAI Scheduler's.
 SAMPLE_LIMIT = 50_000
 
-# The series of alerts that fire, which a Prometheus and the rulers of Thanos and Mimir write (Prometheus, alerting rules). A tenant could serve
-# a series of this name by the Service above, and Prometheus names the Service of what it scrapes.
-FIRING = f'ALERTS{{alertstate="firing",service!="{NAME}"}}'
+# The series of alerts that fire, which a Prometheus and the rulers of Thanos and Mimir write (Prometheus, alerting rules).
+FIRING = 'ALERTS{alertname!="",alertstate="firing"}'
 
 # What an inventory says of the Prometheus.
 READER: Fields = {

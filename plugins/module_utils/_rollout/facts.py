@@ -36,7 +36,7 @@ CONTENT: Fields = {
     ),
     "stop_when": Field(
         list,
-        "Alerts that stop it if they fire on a cluster and did not before its change. []: none. If it is left out: those of schedulers.",
+        "Alerts that stop it if they fire on a cluster and did not before its change. []: none. Left out: alerts of schedulers (docs/how-to/many-clusters.md).",
     ),
     "folder": Field(str, "Folder on the controller for the record, logs and evidence of rollouts.", "~/kubegpu-rollouts"),
 }
@@ -71,6 +71,12 @@ STOP_WHEN = (
         "KubegpuSchedulerSlow",
     ),
     *("KubegpuSchedulerNotRead", "KubegpuSchedulerMissing", "KubegpuSchedulerUnauthorized", "KubegpuWebhookSilent"),
+)
+
+# The others of these rules, by which a name that begins like them is known to be none.
+OTHER_ALERTS = (
+    *("KubegpuUsageNotMeasured", "KubegpuGpusUnused", "KubegpuClusterDiffers", "KubegpuClusterWaits", "KubegpuEvidenceOld"),
+    *("KubegpuBackupOld", "KubegpuKubeconfigExpires", "KubegpuSupportEnds"),
 )
 
 # Reasons for which a pod waits or is refused, of module kai_pending_info, that a change of schedulers can be the cause of. For others, such as a

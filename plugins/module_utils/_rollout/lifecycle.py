@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from .._common.errors import Problem, Refused
+from .._common.errors import Problem, Refused, refusal
 from .._common.values import JsonObject
 from . import plan
 from .facts import WAITING
-from .status import against, alerts, new_alerts, new_faults, told, unread, waiting
+from .status import against, alerts, new_alerts, new_faults, told, unread, unread_alerts, waiting
 from .values import Rollout
 
 SITE, VERIFY, DRIFT, INFO = PLAYBOOKS = ("site", "verify", "drift", "info")
@@ -81,7 +81,8 @@ class Lifecycle:
         found = self._runs(DRIFT, rollout.clusters, "check", only_due=True)
         differs = {name: told(found.evidence, name, "pending") for name in rollout.clusters}
         for name, lines in differs.items():
-            for line in lines or [f"{name}: has what the inventory says"]:
+            compared = [f"{name}: has what the inventory says"] if found.evidence is not None else []
+            for line in lines or compared:
                 self._say(line)
         names = [name for name in rollout.clusters if name not in plan.going_back(rollout, former)]
         problems = _refused(found, names)
@@ -119,8 +120,14 @@ class Lifecycle:
         return record
 
     def _noted(self, record: JsonObject, step: plan.Step) -> JsonObject:
-        """Return the record with what clusters show before their change."""
+        """Return the record with what clusters show before their change.
+
+        :raises TenancyError: where a Prometheus does not say which alerts fire, as it would after the change.
+        """
         reports = self._runs(INFO, step.clusters, self._place(step, "before")).reports
+        if lines := [line for name in step.clusters for line in unread_alerts(reports, name)]:
+            text = "These were not changed, because their alerts have to be read before and after. stop_when: [] does without."
+            raise refusal("not-observed", "\n".join([text, *lines]))
         pods = {name: waiting(reports, name) for name in step.clusters}
         firing = {name: alerts(reports, name, self._rollout.stop_when) for name in step.clusters}
         record = plan.noted(record, plan.ALERTS, firing)

@@ -51,8 +51,11 @@ def continued(rollout: Rollout, former: JsonObject | None) -> JsonObject | None:
     :arg former: the record that there is; None where there is none.
     :raises TenancyError: where another rollout of this name is not at its end.
     """
-    if former is None or former["digest"] == rollout.digest:
-        return former
+    if former is None:
+        return None
+    if former["digest"] == rollout.digest:
+        # A former version noted less.
+        return former | {"clusters": {name: dict.fromkeys(BEFORE) | one for name, one in former["clusters"].items()}}
     if former["ended"]:
         return None
     raise refusal(
@@ -96,6 +99,9 @@ def _taken_over(before: JsonObject | None, differs: bool, rollout: Rollout, now:
     if before["state"] in (CHANGING, FAILED, STUCK):
         # It was not verified since, even if nothing differs.
         return new | {"state": CHANGING} | {key: before[key] for key in BEFORE}
+    if before["state"] == BACK and differs:
+        # What began with the change that failed is not what was there before.
+        return new | {key: before[key] for key in BEFORE}
     return before if before["state"] in (CHANGED, DONE) and not differs else new
 
 
@@ -152,12 +158,12 @@ def left(record: JsonObject, step: Step, reasons: Reasons, now: datetime.datetim
 
 
 def noted(record: JsonObject, what: str, before: t.Mapping[str, t.Sequence[str] | None]) -> JsonObject:
-    """Return the record with what was there before the change, unless that was noted in a run that was cut off.
+    """Return the record with what was there before the change, unless a change has begun.
 
     :arg what: of BEFORE.
     """
-    clusters = record["clusters"]
-    return _with(record, {name: {what: found} for name, found in before.items() if clusters[name][what] is None})
+    unchanged = {name for name, one in record["clusters"].items() if one["state"] == WAITING and one[what] is None}
+    return _with(record, {name: {what: found} for name, found in before.items() if name in unchanged})
 
 
 def _with(record: JsonObject, changes: t.Mapping[str, JsonObject]) -> JsonObject:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from .._common.text import pairs, shown
@@ -15,6 +16,10 @@ from .facts import FAULTS
 
 # Pods and alerts that are named; of more, the number.
 _MOST = 5
+# Characters of an alert.
+_LONGEST_ALERT = 200
+# Labels of an alert that are others once a pod was replaced.
+_OF_POD = ("pod", "instance", "container")
 
 
 def told(evidence: JsonObject | None, cluster: str, key: str) -> list[str]:
@@ -78,6 +83,14 @@ def new_faults(cluster: str, before: t.Collection[str] | None, now: t.Mapping[st
     return _sentence(f"{cluster}: pods wait that did not before", new)
 
 
+def unread_alerts(reports: t.Sequence[JsonObject], cluster: str) -> list[str]:
+    """Return why the alerts of a cluster whose Prometheus is known could not be read; empty where they were.
+
+    :arg reports: as for ``unread``.
+    """
+    return [shown(f"{cluster}: {line}") for line in (_report(reports, cluster) or {}).get("alerts_unread") or []]
+
+
 def alerts(reports: t.Sequence[JsonObject], cluster: str, stop_when: t.Collection[str]) -> list[str] | None:
     """Return the alerts that fire and stop a rollout, each with its labels; None where they were not read.
 
@@ -89,16 +102,17 @@ def alerts(reports: t.Sequence[JsonObject], cluster: str, stop_when: t.Collectio
 
 
 def _shown_alert(alert: JsonObject) -> str:
-    labels = pairs(alert["labels"])
-    return f"{alert['name']} ({labels})" if labels else str(alert["name"])
+    labels = pairs({key: value for key, value in alert["labels"].items() if key not in _OF_POD})
+    return shown(f"{alert['name']} ({labels})" if labels else alert["name"], _LONGEST_ALERT)
 
 
 def new_alerts(cluster: str, before: t.Collection[str] | None, now: t.Sequence[str] | None) -> list[str]:
     """Return a sentence for the alerts that fire and did not before the change.
 
-    :arg before: alerts that did; None where they were not read, so that each counts.
+    :arg before: alerts that did; None where they were not read, so that each counts. Of pods that were replaced, more than before count.
     """
-    return _sentence(f"{cluster}: alerts fire that did not before", [one for one in now or () if one not in (before or ())])
+    new = collections.Counter(now or ()) - collections.Counter(before or ())
+    return _sentence(f"{cluster}: alerts fire that did not before", list(new))
 
 
 def _sentence(start: str, new: t.Sequence[str]) -> list[str]:

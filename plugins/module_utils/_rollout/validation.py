@@ -16,7 +16,7 @@ from .._common.schema import Problems, plain, quoted
 from .._common.values import JsonObject
 from .._common.variables import ROLLOUT, USAGE
 from .._vcluster.values import age
-from .facts import CONTENT, NAME, STOP_WHEN, WAVE
+from .facts import CONTENT, NAME, OTHER_ALERTS, STOP_WHEN, WAVE
 from .values import Groups, Rollout, digest_of, members, named_hosts, waves_of
 
 _WAVES = f"{ROLLOUT}.waves"
@@ -66,10 +66,17 @@ def _stop_when(given: t.Sequence[t.Any] | None, unwatched: t.Sequence[str], prob
     """
     if given is None:
         return STOP_WHEN
-    names = [name for index, name in enumerate(given) if problems.typed(name, str, f"{ROLLOUT}.stop_when[{index}]")]
+    path = f"{ROLLOUT}.stop_when"
+    names = [name for index, name in enumerate(given) if problems.typed(name, str, f"{path}[{index}]")]
+    if any(not name or name != name.strip() for name in names):
+        problems.add("not-a-name", path, "has a name that is empty, or that begins or ends with a space.")
+    known = (*STOP_WHEN, *OTHER_ALERTS)
+    for name in names:
+        if name.startswith("Kubegpu") and name not in known:
+            problems.add("unknown-alert", path, f"there is no alert {quoted(name)}.{did_you_mean(name, known)}")
     if names and unwatched:
         text = f"names alerts, and {USAGE} of {', '.join(unwatched)} has no url, at which they would be read."
-        problems.add("no-server", f"{ROLLOUT}.stop_when", text)
+        problems.add("no-server", path, text)
     return tuple(names)
 
 

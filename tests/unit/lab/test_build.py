@@ -122,10 +122,14 @@ class TestBuild:
 
         work._build_program, work._build_rootfs = fail, slow
         work.server.serving = lambda **_needed: contextlib.nullcontext()
+        work._store_image = lambda _image: pytest.fail("it went on")
         before = time.monotonic()
         with pytest.raises(TenancyError, match="no compiler"):
             work.build()
         assert time.monotonic() - before < 300
+        # Another build of this process begins anew.
+        work.workshop.side_by_side([("again", started.clear)])
+        assert not started.is_set()
 
     def test_what_is_half_made_does_not_count(self, role_files):
         work = builder(role_files)

@@ -24,7 +24,7 @@ def read(monkeypatch, answer, **given):
             assert (url, options["token"]) == ("https://p.example", "t")
 
         def range(self, _what, query, first, last, _step):
-            assert query == 'ALERTS{cluster="gpu1",alertstate="firing",service!="kubegpu-metrics"}'
+            assert query == 'ALERTS{cluster="gpu1",alertname!="",alertstate="firing"}'
             assert first == last
             return answer
 
@@ -43,7 +43,22 @@ def test_alerts_are_returned_as_documented(monkeypatch):
     assert missing.keys() == yaml.safe_load(module.RETURN)["alerts"]["contains"].keys()
 
 
-@pytest.mark.parametrize("answer", [None, [], {}, {"data": {"result": [{}]}}, {"data": {"result": [{"metric": {}}]}}])
+def test_what_a_tenant_serves_is_no_alert(monkeypatch):
+    served = MISSING | {"instance": "10.0.0.1:8080", "job": "tenant-ml/kubegpu-metrics"}
+    elsewhere = MISSING | {"instance": "10.0.0.1:8080", "namespace": "monitoring"}
+    series = [{"metric": one, "values": [[0, "1"]]} for one in (served, elsewhere)]
+    (found,) = read(monkeypatch, {"data": {"result": series}})["alerts"]
+    assert found["labels"] == {"instance": "10.0.0.1:8080", "namespace": "monitoring"}
+
+
+def test_a_part_of_an_answer_is_no_answer(monkeypatch):
+    with pytest.raises(TenancyError, match="not whole: store-1 is gone"):
+        read(monkeypatch, {"data": {"result": []}, "warnings": ["store-1 is gone"]})
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], {}, {"data": {"result": [{}]}}, {"data": {"result": ""}}, {"data": {"result": [{"metric": {}}]}}]
+)
 def test_another_answer_is_no_answer(monkeypatch, answer):
     with pytest.raises(TenancyError, match="none to a query of PromQL"):
         read(monkeypatch, answer)

@@ -383,8 +383,9 @@ def test_alerts_that_fire_are_shown_with_their_labels():
     assert read.show("alerts")[-1].split() == ["KubegpuSchedulerMissing", "critical", "namespace=tenant-ml"]
     # No server was asked.
     assert Read().reports()[0]["alerts"] is None
+    assert Read().show("alerts")[-1] == "its kubegpu_usage has no url, at which alerts would be read"
     failed = Read(_kubegpu_alerts={"msg": "it cannot be read", "changed": False})
-    assert failed.show("alerts") == ["FAILED gpu1: which alerts fire was not read: it cannot be read"]
+    assert failed.show("alerts")[-1] == "FAILED gpu1: which alerts fire was not read: it cannot be read"
 
 
 def test_all_of_it_is_plain_data():

@@ -128,4 +128,4 @@ def test_evidence_of_a_run_before_is_none_of_this_one(folder):
 def test_a_status_with_which_drift_tells_is_no_failure(folder, playbook, status, fails):
     start = Start(status, tenancy="{}", info="[]")
     assert bool(Run(start, folder, [], {}, {"drift": "/d.yml"})(playbook, ["gpu1"], "look").failure) == fails
-    assert start.options[-1] == {"drift": "--check", "info": "--tags=pending,alerts"}[playbook]
+    assert start.options[-1] == {"drift": "--check", "info": "--tags=pending"}[playbook]

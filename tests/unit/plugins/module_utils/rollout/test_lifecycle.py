@@ -31,7 +31,7 @@ class Fleet:
     def __init__(self, rollout=ROLLOUT):
         self.clock = Clock()
         self.ran, self.said, self.bad, self.silent, self.pods = [], [], {}, set(), {}
-        self.alerts, self.unread = {}, {}
+        self.alerts, self.unread, self.unread_alerts = {}, {}, []
         self.record, self.quick = None, []
         self.written = 0
         self.changed = set()
@@ -70,7 +70,7 @@ class Fleet:
         firing = [{"name": one, "labels": {}} for one in self.alerts.get(name, ()) if changed or one.startswith("Old")]
         failures = self.unread.get(name, []) if changed else []
         report = {"cluster": name, "failures": failures, "tenants": [{"name": "ml", "pods": pods}], "shared_scheduler": None}
-        return report | {"alerts": firing}
+        return report | {"alerts": firing, "alerts_unread": self.unread_alerts}
 
     def roll(self):
         return self.states(self.life.go_on(self.life.begin()))
@@ -127,6 +127,26 @@ def test_alerts_that_fire_since_the_change_end_the_rollout():
     assert fleet.roll() == ["done", "changed", "failed"]
     assert fleet.record["clusters"]["c"]["reasons"] == ["c: alerts fire that did not before: Lost"]
     assert fleet.record["clusters"]["a"]["alerts"] == ["OldAlert"]
+
+
+def test_an_alert_that_still_fires_stops_the_next_run_as_well():
+    fleet = Fleet(dataclasses.replace(GOING_BACK, stop_when=("Lost",)))
+    fleet.alerts["a"] = ["Lost"]
+    assert fleet.roll() == ["went back", "waiting", "waiting"]
+    # It fires on, whichever blueprint the cluster has.
+    fleet.alerts["a"] = ["OldLost"]
+    fleet.life._rollout = dataclasses.replace(GOING_BACK, stop_when=("OldLost",))
+    assert fleet.roll() == ["went back", "waiting", "waiting"]
+
+
+def test_nothing_is_changed_while_a_prometheus_does_not_answer():
+    fleet = Fleet()
+    fleet.unread_alerts = ["which alerts fire was not read: no answer"]
+    with refuses("not-observed") as refused:
+        fleet.roll()
+    assert "a: which alerts fire was not read: no answer" in str(refused.value)
+    assert fleet.changed == set()
+    assert fleet.states(fleet.record) == ["waiting"] * 3
 
 
 def test_what_cannot_be_read_after_the_change_ends_the_rollout():

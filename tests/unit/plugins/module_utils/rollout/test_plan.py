@@ -116,7 +116,9 @@ def test_what_is_there_decides_how_a_rollout_goes_on(before, differs, after):
     goes_on = plan.begun(ROLLOUT, former, dict.fromkeys("acd", False) | {"b": differs}, later(60))
     assert goes_on["clusters"]["b"]["state"] == after
     assert goes_on["began"] == former["began"]
-    kept = ["ml: default/old"] if after == before == "changed" or after == "changing" or after == before == "done" else None
+    goes_on_from = after == before == "changed" or after == "changing" or after == before == "done"
+    # What began with a change that failed was not there before.
+    kept = ["ml: default/old"] if goes_on_from or (before == "went back" and after == "waiting") else None
     assert goes_on["clusters"]["b"]["waiting"] == kept
     assert goes_on["clusters"]["b"]["alerts"] == (kept and ["KubegpuSchedulerSlow"])
 
@@ -145,7 +147,16 @@ def test_another_rollout_of_the_same_name_waits_for_the_end_of_the_first():
 
 
 def test_what_was_there_before_is_noted_once():
-    found = plan.noted(record(b="changing"), "waiting", {"b": ["ml: default/x"], "c": None})
+    found = plan.noted(record(b="waiting", c="waiting"), "waiting", {"b": ["ml: default/x"], "c": None})
     assert [found["clusters"][name]["waiting"] for name in "bc"] == [["ml: default/x"], None]
     assert plan.noted(found, "waiting", {"b": ["ml: default/y"]}) == found
     assert plan.noted(found, "alerts", {"b": []})["clusters"]["b"]["alerts"] == []
+    # Once a change has begun, nothing is what was there before.
+    begun = record(b="changing")
+    assert plan.noted(begun, "alerts", {"b": ["Lost"]}) == begun
+
+
+def test_a_record_of_a_former_version_is_gone_on_with():
+    former = record(b="changing")
+    del former["clusters"]["b"]["alerts"]
+    assert plan.continued(ROLLOUT, former)["clusters"]["b"]["alerts"] is None

@@ -81,6 +81,8 @@ def test_a_digest_stands_for_what_the_inventory_says_and_not_for_who_is_in_a_gro
         (GIVEN | {"stop_when": "Watchdog"}, ["wrong-type"]),
         (GIVEN | {"stop_when": [1]}, ["wrong-type"]),
         (GIVEN | {"stop_when": ["Watchdog"]}, ["no-server"]),
+        (GIVEN | {"stop_when": ["KubegpuShedulerSlow"]}, ["unknown-alert", "no-server"]),
+        (GIVEN | {"stop_when": ["", "A "]}, ["not-a-name", "no-server"]),
         (GIVEN | {"waves": []}, ["in-no-wave"]),
         (GIVEN | {"waves": "canary"}, ["wrong-type"]),
         (GIVEN | {"waves": [{"hosts": "canary"}]}, ["in-no-wave"]),
