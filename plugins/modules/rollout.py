@@ -69,10 +69,10 @@ EXAMPLES = r"""
 RETURN = r"""
 clusters:
   description:
-    - By inventory host, its C(state), since when, and the C(reasons) of a failure.
+    - By inventory host, its C(wave), its C(state), since when, and the C(reasons) of a failure.
   returned: unless the rollout was refused
   type: dict
-  sample: {gpu1: {state: done, since: '2026-11-28T10:00:00Z', looked: '2026-11-28T10:30:00Z', waiting: [], alerts: [], reasons: []}}
+  sample: {gpu1: {wave: 1, state: done, since: '2026-11-28T10:00:00Z', looked: '2026-11-28T10:30:00Z', waiting: [], alerts: [], reasons: []}}
 lines:
   description: The same for people, a line for each wave and state.
   returned: unless the rollout was refused

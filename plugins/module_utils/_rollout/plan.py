@@ -78,7 +78,10 @@ def begun(rollout: Rollout, former: JsonObject | None, differs: Differs, now: da
         "digest": rollout.digest,
         "began": former["began"] if former else stamp(now),
         "ended": "",
-        "clusters": {name: _taken_over(states.get(name), differs[name], rollout, now) for name in rollout.clusters},
+        "clusters": {
+            name: _taken_over(states.get(name), differs[name], rollout, now) | {"wave": rollout.wave_of(name)}
+            for name in rollout.clusters
+        },
     }
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import pytest
@@ -14,6 +15,10 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import fragment_loader
 from ansible.utils.plugin_docs import get_docstring
 from ansible_collections.kubegpu.tenancy.plugins.inventory import fleet
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import utc_now
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.facts import STUCK
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rollout.values import Rollout, Wave
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._fleet import merged, summary
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, two_clusters
@@ -26,10 +31,12 @@ def _options():
     constants.config.initialize_plugin_configuration_definitions("inventory", fleet.InventoryModule.NAME, documented["options"])
 
 
-def groups(folder, text):
+def groups(folder, text, rollout=""):
     (folder / "fleet.json").write_text(text)
+    (folder / "rollout.json").write_text(rollout)
     path = folder / "fleet.yml"
-    path.write_text("plugin: kubegpu.tenancy.fleet\nstate: fleet.json\n")
+    more = "rollout: rollout.json\n" if rollout else ""
+    path.write_text(f"plugin: kubegpu.tenancy.fleet\nstate: fleet.json\n{more}")
     inventory, plugin = InventoryData(), fleet.InventoryModule()
     plugin._load_name = plugin.NAME
     plugin._redirected_names = [plugin.NAME]
@@ -48,6 +55,21 @@ def test_clusters_are_in_groups_by_blueprint_release_and_support(tmp_path):
     assert "support_ended" not in found["gpu2"]
     assert [name for name in found["gpu2"] if name.startswith("support_until_")]
     assert found["gpu9"] == ["result_unknown"]
+
+
+def test_clusters_are_in_groups_by_wave_and_state_of_a_rollout(tmp_path):
+    waves = (Wave(("gpu1",), 1), Wave(("gpu2", "gpu7"), 2))
+    wanted = Rollout("kai", "digest", waves, datetime.timedelta(), "", "")
+    record = plan.begun(wanted, None, {"gpu1": False, "gpu2": True, "gpu7": True}, utc_now())
+    record["clusters"]["gpu2"]["state"] = STUCK
+    state = merged([summary(evidence(two_clusters().reports(), AT), "monday")], AT, ["gpu1", "gpu2"])
+    found = groups(tmp_path, json.dumps(state), json.dumps(record))
+    assert {"result_failed", "wave_1", "rollout_done"} <= set(found["gpu1"])
+    assert {"wave_2", "rollout_did_not_go_back"} <= set(found["gpu2"])
+    # It came to the inventory since the fleet was merged.
+    assert found["gpu7"] == ["rollout_waiting", "wave_2"]
+    with pytest.raises(AnsibleParserError, match=r"rollout\.json is no record of a rollout: "):
+        groups(tmp_path, json.dumps(state), '{"clusters": {"gpu1": {}}}')
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "clusters": []}', '{"format": 1, "clusters": [{"name": "gpu1"}]}'])
