@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The series of a fleet in a real Prometheus, read by node_exporter: each of its alerts is raised by what it is about. Needs no lab."""
+"""Series of a fleet, and of GPUs, in a real Prometheus, read by node_exporter: alerts are raised by what they are about. Needs no lab."""
 
 from __future__ import annotations
 
@@ -87,6 +87,18 @@ def alerts(server: Server) -> set[tuple[str, str, str]]:
     return {(one["alertname"], one.get("cluster", ""), one.get("tenant", "")) for one in found}
 
 
+@contextlib.contextmanager
+def reading(folder: Path, series: Path, rules: list[dict[str, Any]]) -> Iterator[Server]:
+    """Have a Prometheus that reads the series in a folder by node_exporter each second, and evaluates rules as often."""
+    groups = [{"name": "test", "interval": "1s", "rules": rules}]
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
+    with exporter(series) as address:
+        scrape = {"job_name": "test", "scrape_interval": "1s", "scrape_timeout": "1s", "static_configs": [{"targets": [address]}]}
+        configuration = {"rule_files": [str(folder / "rules.yml")], "scrape_configs": [scrape]}
+        with Server(folder, yaml.safe_dump(configuration)) as server:
+            yield server
+
+
 def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
     evidence(tmp_path / "evidence")
     backups(tmp_path / "backups")
@@ -98,22 +110,13 @@ def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
     assert site.code == 0, said
 
     (rules,) = [group for group in yaml.safe_load(RULES.read_text())["groups"] if group["name"] == "kubegpu-fleet"]
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [rules | {"interval": "1s"}]}))
-    with exporter(page) as address:
-        scrape = {
-            "job_name": "fleet",
-            "scrape_interval": "1s",
-            "scrape_timeout": "1s",
-            "static_configs": [{"targets": [address]}],
-        }
-        configuration = {"rule_files": [str(tmp_path / "rules.yml")], "scrape_configs": [scrape]}
-        with Server(tmp_path, yaml.safe_dump(configuration)) as server:
+    with reading(tmp_path, page, rules["rules"]) as server:
 
-            def raised() -> tuple[set[tuple[str, str, str]] | None, str]:
-                found = alerts(server)
-                return (found if len({name for name, *_where in found}) == len(rules["rules"]) else None, str(found))
+        def raised() -> tuple[set[tuple[str, str, str]] | None, str]:
+            found = alerts(server)
+            return (found if len({name for name, *_where in found}) == len(rules["rules"]) else None, str(found))
 
-            found = wait_for("all alerts", raised, 60, 1.0)
+        found = wait_for("all alerts", raised, 60, 1.0)
     assert found == {
         ("KubegpuClusterDiffers", "edited", ""),
         ("KubegpuClusterWaits", "broken", ""),
@@ -123,3 +126,24 @@ def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
         ("KubegpuKubeconfigExpires", "broken", "web"),
         ("KubegpuSupportEnds", "broken", "ml"),
     }
+
+
+def test_gpus_that_a_team_holds_and_hardly_uses_are_told(tmp_path: Path) -> None:
+    """The series stand for DCGM exporter's, which needs a GPU: of two teams, one uses its GPUs. The rule looks at five seconds for two hours."""
+    (tmp_path / "series").mkdir()
+    uses = {("tenant-idle", "GPU-a"): 0, ("tenant-idle", "GPU-b"): 3, ("tenant-idle", "GPU-c"): 90, ("tenant-busy", "GPU-d"): 60}
+    lines = [f'DCGM_FI_DEV_GPU_UTIL{{UUID="{uuid}",exported_namespace="{name}"}} {value}' for (name, uuid), value in uses.items()]
+    (tmp_path / "series/dcgm.prom").write_text("\n".join([*lines, ""]))
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    (rule,) = [rule for group in groups for rule in group["rules"] if rule.get("alert") == "KubegpuGpusUnused"]
+    assert "[2h]" in rule["expr"]
+    quick = rule | {"expr": rule["expr"].replace("[2h]", "[5s]"), "for": "2s"}
+    with reading(tmp_path, tmp_path / "series", [quick]) as server:
+
+        def raised() -> tuple[list[dict[str, Any]] | None, str]:
+            with urllib.request.urlopen(f"{server.url}/api/v1/alerts", timeout=30) as answer:
+                found = [one for one in json.load(answer)["data"]["alerts"] if one["state"] == "firing"]
+            return found or None, str(found)
+
+        (alert,) = wait_for("the alert", raised, 60, 1.0)
+    assert (alert["labels"]["exported_namespace"], alert["value"]) == ("tenant-idle", "2e+00")

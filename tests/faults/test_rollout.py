@@ -27,7 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports, kill_tree
 from ansible_collections.kubegpu.tenancy.tests.faults.metrics import Server
-from ansible_collections.kubegpu.tenancy.tests.faults.test_fleet import alerts, exporter
+from ansible_collections.kubegpu.tenancy.tests.faults.test_fleet import alerts, reading
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import Site
 from ansible_collections.kubegpu.tenancy.tests.unit.test_rollout_playbook import awaited
 
@@ -329,16 +329,10 @@ class Watch:
 
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
-    folder.mkdir()
-    (folder / "read").mkdir()
+    (folder / "read").mkdir(parents=True)
     rule = {"alert": "KubegpuSchedulerMissing", "expr": "max by (cluster) (lost) == 1", "labels": {"severity": "critical"}}
-    groups = [{"name": "test", "interval": "1s", "rules": [rule]}]
-    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
-    with exporter(folder / "read") as address:
-        scrape = {"job_name": "test", "scrape_interval": "1s", "scrape_timeout": "1s", "static_configs": [{"targets": [address]}]}
-        configuration = {"rule_files": [str(folder / "rules.yml")], "scrape_configs": [scrape]}
-        with Server(folder, yaml.safe_dump(configuration)) as server:
-            yield Watch(folder / "read", server)
+    with reading(folder, folder / "read", [rule]) as server:
+        yield Watch(folder / "read", server)
 
 
 def test_an_alert_that_fires_since_the_change_stops_it(fleet: Fleet) -> None:
