@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import http.server
 import json
 import shutil
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
@@ -88,15 +90,59 @@ def alerts(server: Server) -> set[tuple[str, str, str]]:
 
 
 @contextlib.contextmanager
-def reading(folder: Path, series: Path, rules: list[dict[str, Any]]) -> Iterator[Server]:
-    """Have a Prometheus that reads the series in a folder by node_exporter each second, and evaluates rules as often."""
+def reading(folder: Path, series: Path, rules: list[dict[str, Any]], alertmanager: str = "") -> Iterator[Server]:
+    """Have a Prometheus that reads the series in a folder by node_exporter each second, and evaluates rules as often.
+
+    :arg alertmanager: address of one that gets the alerts; empty for none.
+    """
     groups = [{"name": "test", "interval": "1s", "rules": rules}]
     (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
     with exporter(series) as address:
         scrape = {"job_name": "test", "scrape_interval": "1s", "scrape_timeout": "1s", "static_configs": [{"targets": [address]}]}
         configuration = {"rule_files": [str(folder / "rules.yml")], "scrape_configs": [scrape]}
+        if alertmanager:
+            configuration["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
         with Server(folder, yaml.safe_dump(configuration)) as server:
             yield server
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    got: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def notifying(folder: Path) -> Iterator[str]:
+    """Have an Alertmanager that posts alerts to Receiver, and yield its address."""
+    program = "prometheus-alertmanager"
+    assert shutil.which(program), f"tools/package {program} {program} installs it"
+    with http.server.HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        webhook = {"name": "test", "webhook_configs": [{"url": f"http://127.0.0.1:{server.server_port}/"}]}
+        content = {"route": {"receiver": "test", "group_wait": "1s", "group_by": ["alertname"]}, "receivers": [webhook]}
+        (folder / "alertmanager.yml").write_text(yaml.safe_dump(content))
+        (port,) = free_ports(1)
+        address = f"127.0.0.1:{port}"
+        options = [
+            f"--config.file={folder}/alertmanager.yml",
+            f"--storage.path={folder}/alertmanager",
+            "--cluster.listen-address=",
+        ]
+        with subprocess.Popen([program, *options, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL) as process:
+            try:
+                yield address
+            finally:
+                process.terminate()
+                server.shutdown()
 
 
 def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
@@ -129,7 +175,10 @@ def test_each_alert_of_a_fleet_is_raised_by_its_cause(tmp_path: Path) -> None:
 
 
 def test_gpus_that_a_team_holds_and_hardly_uses_are_told(tmp_path: Path) -> None:
-    """The series stand for DCGM exporter's, which needs a GPU: of two teams, one uses its GPUs. The rule looks at five seconds for two hours."""
+    """The series stand for DCGM exporter's, which needs a GPU: of two teams, one uses its GPUs. The rule looks at five seconds for two hours.
+
+    A real Alertmanager posts the alert.
+    """
     (tmp_path / "series").mkdir()
     uses = {("tenant-idle", "GPU-a"): 0, ("tenant-idle", "GPU-b"): 3, ("tenant-idle", "GPU-c"): 90, ("tenant-busy", "GPU-d"): 60}
     lines = [f'DCGM_FI_DEV_GPU_UTIL{{UUID="{uuid}",exported_namespace="{name}"}} {value}' for (name, uuid), value in uses.items()]
@@ -138,12 +187,9 @@ def test_gpus_that_a_team_holds_and_hardly_uses_are_told(tmp_path: Path) -> None
     (rule,) = [rule for group in groups for rule in group["rules"] if rule.get("alert") == "KubegpuGpusUnused"]
     assert "[2h]" in rule["expr"]
     quick = rule | {"expr": rule["expr"].replace("[2h]", "[5s]"), "for": "2s"}
-    with reading(tmp_path, tmp_path / "series", [quick]) as server:
-
-        def raised() -> tuple[list[dict[str, Any]] | None, str]:
-            with urllib.request.urlopen(f"{server.url}/api/v1/alerts", timeout=30) as answer:
-                found = [one for one in json.load(answer)["data"]["alerts"] if one["state"] == "firing"]
-            return found or None, str(found)
-
-        (alert,) = wait_for("the alert", raised, 60, 1.0)
-    assert (alert["labels"]["exported_namespace"], alert["value"]) == ("tenant-idle", "2e+00")
+    Receiver.got.clear()
+    with notifying(tmp_path) as address, reading(tmp_path, tmp_path / "series", [quick], address):
+        (alert,) = wait_for("the alert", lambda: (Receiver.got[:1] or None, "nothing was posted"), 90, 1.0)[0]["alerts"]
+    assert (alert["status"], alert["labels"]["exported_namespace"]) == ("firing", "tenant-idle")
+    assert alert["annotations"]["summary"] == "The pods of tenant-idle hold 2 GPUs, and hardly use them."
+    assert alert["annotations"]["runbook_url"].endswith("docs/how-to/usage.md#read-the-report")
