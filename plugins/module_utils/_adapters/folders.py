@@ -240,7 +240,7 @@ class _Way:
     def go(self, path: str, make: int | None, links: bool) -> None:
         """Go to a folder from the root folder; see ``reach``."""
         todo = [part for part in os.path.abspath(path).split("/") if part]
-        followed, last = 0, ""
+        followed, made = 0, ""
         while todo:
             if self.is_root:
                 self._judge()
@@ -251,10 +251,12 @@ class _Way:
                 if make is None:
                     self.missing = [os.path.join(self.path, name, *todo[:more]) for more in range(len(todo) + 1)]
                     break
-                if last == (last := os.path.join(self.path, name)):
-                    # It was made, and is gone again.
+                missing = os.path.join(self.path, name)
+                if missing == made:
+                    # It is gone again.
                     raise
                 self._make(name, make)
+                made = missing
                 todo.insert(0, name)
             except OSError as exc:
                 if exc.errno not in _LINK:
