@@ -59,7 +59,6 @@ class Builder:
         self.server = Registry(self.workshop, self.registry)
         self._programs = {program.id: program for program in recipe.programs}
         self._rootfs = {rootfs.name: rootfs for rootfs in recipe.rootfs}
-        self.built: list[str] = []
 
     # The whole
 
@@ -88,7 +87,6 @@ class Builder:
                 self.workshop.side_by_side([step for step in steps if step not in (*beside, *last)], beside)
                 self.workshop.make(last)
             self.workshop.clear()
-            self.built = [name for name, _make in missing]
 
     def _steps(self) -> t.Iterator[tuple[str, t.Callable[[], bool], t.Callable[[], None]]]:
         for program in self.recipe.programs:

@@ -29,11 +29,13 @@ programs = tuple(Program(name, "v1", c_source=f"role:{name}/main.c") for name in
 image = Image("example.com/big:1", (File("/big", "text:" + "x" * int(sys.argv[3]) * 2**20),))
 parts = Recipe(programs, (), (), (image,), (), Image("host", ()), (), {})
 builder = Builder(parts, Path(sys.argv[1]), Path(sys.argv[2]), lambda line: print(line, flush=True))
+before = builder.missing()
 try:
     builder.build()
 except TenancyError as exc:
     print(exc.message)
-print(json.dumps(builder.built))
+still = builder.missing()
+print(json.dumps([name for name in before if name not in still]))
 """
 MAIN = "int main(void) { return 0; }\n"
 EVERYTHING = ["program quick-v1", "program slow-v1", "image example.com/big:1"]
