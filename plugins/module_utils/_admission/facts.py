@@ -22,6 +22,9 @@ SINCE = (1, 30)
 TEMPLATE = ("templates.gatekeeper.sh/v1", "ConstraintTemplate")
 CONSTRAINT_VERSION = "constraints.gatekeeper.sh/v1beta1"
 TARGET, ENGINE = "admission.k8s.gatekeeper.sh", "K8sNativeValidation"
+# Where its own programs judge by a constraint (website/docs/enforcement-points.md, from v3.17.0 on). All points would have a policy of the API
+# server as well, which is not made of these templates, and whose absence it reports as an error of the constraint.
+POINTS = ("audit.gatekeeper.sh", "gator.gatekeeper.sh", "validation.gatekeeper.sh")
 # Of the resources in policies; Gatekeeper chooses objects by their kinds.
 KINDS = {
     "configmaps": "ConfigMap",

@@ -16,7 +16,7 @@ import typing as t
 
 from .._common.names import TENANT_LABEL
 from .._common.values import JsonObject
-from .facts import BINDING, CONSTRAINT_VERSION, ENGINE, KINDS, POLICY, TARGET, TEMPLATE, UNKNOWN_TO_AUDIT
+from .facts import BINDING, CONSTRAINT_VERSION, ENGINE, KINDS, POINTS, POLICY, TARGET, TEMPLATE, UNKNOWN_TO_AUDIT
 
 # Whether the audit asks: each request to the API server has an operation.
 _BY_AUDIT = "request.operation == ''"
@@ -48,10 +48,14 @@ def _constraint(policy: JsonObject, binding: JsonObject) -> Constraint:
     code = {"engine": ENGINE, "source": _source(spec, rule)}
     template = {"crd": {"spec": {"names": {"kind": kind}}}, "targets": [{"target": TARGET, "code": [code]}]}
     expressions = " ".join(one["expression"] for one in spec["validations"])
+    # Not the policy's name, which can be longer than the 63 characters of a constraint's.
+    metadata = policy["metadata"] | {"name": kind}
+    # The API server refuses. Gatekeeper reports: a second refusal could only differ from the first.
+    action = {"action": "dryrun", "enforcementPoints": [{"name": point} for point in POINTS]}
+    reported = {"enforcementAction": "scoped", "scopedEnforcementActions": [action], "match": _match(rule, binding)}
     return Constraint(
-        _object(TEMPLATE, policy["metadata"] | {"name": kind}, template),
-        # The API server refuses. Gatekeeper reports: a second refusal could only differ from the first.
-        _object((CONSTRAINT_VERSION, kind), policy["metadata"], {"enforcementAction": "dryrun", "match": _match(rule, binding)}),
+        _object(TEMPLATE, metadata, template),
+        _object((CONSTRAINT_VERSION, kind), metadata, reported),
         [told for term, told in UNKNOWN_TO_AUDIT.items() if term in expressions],
     )
 
@@ -61,7 +65,7 @@ def _object(kind: tuple[str, str], metadata: JsonObject, spec: JsonObject) -> Js
 
 
 def _kind(metadata: JsonObject) -> str:
-    """Return the kind of a policy's constraint, which is also the name of its template; no two policies have the same."""
+    """Return the kind of a policy's constraint, which is also its name and its template's; no two policies have the same."""
     what = metadata["name"].partition(".")[2] or "pods"
     return f"kubegpu-{what}-{metadata['labels'][TENANT_LABEL]}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies, queue_policies, record_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.values import constraints
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.names import NAME
 
 SELECTOR = {"matchLabels": {"kubegpu.tenancy/tenant": "ml"}}
 AUDIT = "request.operation == '' || "
@@ -20,11 +21,11 @@ def test_a_policy_becomes_a_template_and_its_constraint():
     objects = record_policies("ml")
     (found,) = constraints(objects)
     (rule,) = objects[0]["spec"]["validations"]
-    metadata = objects[0]["metadata"]
+    metadata = objects[0]["metadata"] | {"name": "kubegpu-records-ml"}
     assert found.template == {
         "apiVersion": "templates.gatekeeper.sh/v1",
         "kind": "ConstraintTemplate",
-        "metadata": metadata | {"name": "kubegpu-records-ml"},
+        "metadata": metadata,
         "spec": {
             "crd": {"spec": {"names": {"kind": "kubegpu-records-ml"}}},
             "targets": [
@@ -59,7 +60,17 @@ def test_a_policy_becomes_a_template_and_its_constraint():
         "kind": "kubegpu-records-ml",
         "metadata": metadata,
         "spec": {
-            "enforcementAction": "dryrun",
+            "enforcementAction": "scoped",
+            "scopedEnforcementActions": [
+                {
+                    "action": "dryrun",
+                    "enforcementPoints": [
+                        {"name": "audit.gatekeeper.sh"},
+                        {"name": "gator.gatekeeper.sh"},
+                        {"name": "validation.gatekeeper.sh"},
+                    ],
+                }
+            ],
             "match": {
                 "kinds": [{"apiGroups": [""], "kinds": ["ConfigMap", "Secret"]}],
                 "namespaceSelector": SELECTOR,
@@ -120,6 +131,14 @@ def test_no_two_tenants_have_a_kind_in_common():
         for one in constraints([*record_policies(tenant), *queue_policies(tenant, [], False, "kata")])
     ]
     assert len(set(kinds)) == len(kinds) == 9
+
+
+def test_names_are_as_long_as_gatekeeper_lets_them_be_also_those_of_the_longest_tenant():
+    tenant = "a" * 40
+    assert (bool(NAME.fullmatch(tenant)), NAME.fullmatch(tenant + "a")) == (True, None)
+    found = constraints([*record_policies(tenant), *queue_policies(tenant, [], False, "kata")])
+    names = [one["metadata"]["name"] for pair in found for one in (pair.template, pair.constraint)]
+    assert (len(names), max(map(len, names)) <= 63) == (6, True)
 
 
 def test_rules_use_nothing_that_gatekeeper_does_not_hand_to_them():
