@@ -35,7 +35,8 @@ from ansible_collections.kubegpu.tenancy.tests.contract.pods import (
     pod,
 )
 
-GATOR = Program("gator", "v3.23.1", "github.com/open-policy-agent/gatekeeper/v3")
+# Its manager, and gator.
+GATEKEEPER = Program("gatekeeper", "v3.23.1", "github.com/open-policy-agent/gatekeeper/v3")
 # Seconds of a run, on a machine that does something else.
 RUN = 300
 Object = dict[str, Any]
@@ -51,13 +52,17 @@ ADMINISTRATOR, KAI = "admin", f"system:serviceaccount:{KAI_NAMESPACE}:binder"
 SYNCER = f"system:serviceaccount:tenant-{SANDBOXED}:vc"
 
 
-@pytest.fixture(name="gator", scope="module")
-def _gator() -> str:
-    """The program, built once for the user's cache, as the lab's programs are."""
-    parts = Recipe((GATOR,), (), (), (), (), Image("", ()), (), {})
+def built() -> Builder:
+    """Build its programs once for the user's cache, as the lab's programs are."""
+    parts = Recipe((GATEKEEPER,), (), (), (), (), Image("", ()), (), {})
     builder = Builder(parts, Path(os.environ["KUBEGPU_CACHE"]), Path(__file__).parent, print)
     builder.build()
-    return str(builder.program_dir(GATOR) / GATOR.name)
+    return builder
+
+
+@pytest.fixture(name="gator", scope="module")
+def _gator() -> str:
+    return str(built().program_dir(GATEKEEPER) / "gator")
 
 
 @dataclasses.dataclass

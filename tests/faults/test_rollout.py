@@ -14,18 +14,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports, kill_tree
+from ansible_collections.kubegpu.tenancy.tests.faults.api_server import ApiServer
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, kill_tree
 from ansible_collections.kubegpu.tenancy.tests.faults.metrics import Server
 from ansible_collections.kubegpu.tenancy.tests.faults.test_fleet import alerts, reading
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import Site
@@ -37,113 +35,21 @@ WAVES = [{"hosts": "canary"}, {"hosts": "north", "at_once": 2}, {"percent": 100}
 MONITORING = "monitoring.coreos.com"
 RULES = (f"{MONITORING}/v1", "PrometheusRule", "kubegpu", "monitoring")
 # Seconds, on a machine that does other things.
-START, ROLL = 180, 1500
+ROLL = 1500
 
 
-class ApiServer:
-    """An API server with its etcd."""
-
-    def __init__(self, folder: Path, programs: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        self.port, client, peer = free_ports(3)
-        (folder / "tokens.csv").write_text('of-the-test,admin,admin,"system:masters"\n')
-        for command in (["genrsa", "-out", "key"], ["rsa", "-in", "key", "-pubout", "-out", "public"]):
-            subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
-        etcd = [
-            next(programs.glob("etcd-*")) / "etcd",
-            "--data-dir=etcd",
-            "--unsafe-no-fsync",
-            f"--listen-peer-urls=http://127.0.0.1:{peer}",
-        ]
-        etcd += [f"--{kind}-client-urls=http://127.0.0.1:{client}" for kind in ("listen", "advertise")]
-        server = [next(programs.glob("kubernetes-*/kube-apiserver")), f"--etcd-servers=http://127.0.0.1:{client}"]
-        server += [
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            f"--secure-port={self.port}",
-            "--cert-dir=certificates",
-        ]
-        server += ["--token-auth-file=tokens.csv", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24"]
-        server += [
-            "--service-account-key-file=public",
-            "--service-account-signing-key-file=key",
-            "--service-account-issuer=https://localhost",
-        ]
-        self._log = (folder / "log").open("w")
-        self.processes = [subprocess.Popen(program, cwd=folder, stdout=self._log, stderr=self._log) for program in (etcd, server)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-        self._log.close()
-
-    @property
-    def kubeconfig(self) -> Path:
-        path = self.folder / "kubeconfig"
-        cluster = {
-            "server": f"https://127.0.0.1:{self.port}",
-            "certificate-authority": str(self.folder / "certificates/apiserver.crt"),
-        }
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "c", "user": {"token": "of-the-test"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-            "current-context": "c",
-        }
-        path.write_text(yaml.safe_dump(content))
-        path.chmod(0o600)
-        return path
-
-    @property
-    def kube(self) -> Kube:
-        return Kube.connect(kubeconfig=str(self.kubeconfig))
+class Watched(ApiServer):
+    """A cluster with the kinds of the Prometheus operator."""
 
     def has_rules(self) -> bool:
         return self.kube.get(*RULES) is not None
 
     def fill(self) -> None:
         """Wait until it answers, and create what the Prometheus operator would."""
-        awaited(self._answers, START)
+        self.wait()
         self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}})
         for kind in ("PrometheusRule", "ServiceMonitor"):
             self.kube.create(custom_resource(kind))
-
-    def _answers(self) -> bool:
-        if not (self.folder / "certificates/apiserver.crt").exists():
-            return False
-        try:
-            return self.kube.get("v1", "Namespace", "kube-system") is not None
-        except TenancyError:
-            return False
-
-    def signal(self, number: signal.Signals) -> None:
-        self.processes[1].send_signal(number)
-
-    @contextmanager
-    def slow(self) -> Iterator[None]:
-        """Have it answer in one of four seconds only."""
-        ended = threading.Event()
-
-        def hold() -> None:
-            while not ended.wait(1):
-                self.signal(signal.SIGSTOP)
-                ended.wait(3)
-                self.signal(signal.SIGCONT)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 def custom_resource(kind: str) -> dict[str, Any]:
@@ -171,7 +77,7 @@ def refusal() -> list[dict[str, Any]]:
 class Fleet(Site):
     """The clusters, and the inventory in which each is a host."""
 
-    def __init__(self, folder: Path, servers: dict[str, ApiServer]) -> None:
+    def __init__(self, folder: Path, servers: dict[str, Watched]) -> None:
         super().__init__(folder)
         self.servers = servers
         metrics = {"provider": "service_monitor", "namespace": "monitoring"}
@@ -247,7 +153,7 @@ def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("rollout")
     programs = Path(os.environ["KUBEGPU_CACHE"]) / "programs"
     with ExitStack() as stack:
-        servers = {name: stack.enter_context(ApiServer(folder / name, programs)) for name in NAMES}
+        servers = {name: stack.enter_context(Watched(folder / name, programs)) for name in NAMES}
         for server in servers.values():
             server.fill()
         fleet = Fleet(folder, servers)
