@@ -37,7 +37,9 @@ options:
   provider:
     description:
       - V(device_plugin) is the plugin alone. V(gpu_operator) is the GPU operator, without the driver and the container toolkit that the
-        hosts have of their own, and without DCGM exporter unless O(metrics) asks for it.
+        hosts have of their own, without MIG manager, and without DCGM exporter unless O(metrics) asks for it.
+      - From the operator, nodes with the label C(nvidia.com/gpu.deploy.operands=false) are kept, and have to offer nothing. Its CRDs, and the labels
+        that it sets on nodes, stay when it is removed.
       - To go from one to the other, remove the one first.
     type: str
     choices: [device_plugin, gpu_operator]

@@ -21,8 +21,15 @@ GPU_NODE = {
     "feature.node.kubernetes.io/pci-10de.present": "true",
     "feature.node.kubernetes.io/cpu-model.vendor_id": "NVIDIA",
 }
+# Label app of the operator's DaemonSet that offers GPUs.
+PLUGIN_APP = "nvidia-device-plugin-daemonset"
+# A node with one of these set to false gets no device plugin of the operator, though it has GPUs
+# (controllers/state_manager.go, commonOperandsLabelKey and gpuStateLabels).
+OPERAND_LABELS = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin")
 # The configuration of nodes in no group.
 DEFAULT = "default"
+# What the name of the operator's ConfigMap with configurations begins with.
+CONFIG_MAP = "kubegpu-device-plugin"
 # How a GPU is shared, by the key that asks for it: the configuration file's key.
 STRATEGIES = {"time_slicing": "timeSlicing", "mps": "mps"}
 # Of the device plugin's chart (README, "With CUDA MPS").

@@ -23,7 +23,7 @@ from .._metrics.plan import dcgm_objects
 from .._nodes.status import offered
 from .facts import DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
 from .plan import Plan, Relabel, plan, relabels
-from .status import holders, judge_offer, rivals, still_offered
+from .status import holders, judge_offer, rivals, still_offered, unread
 from .values import has_configs, replicas_of, uses_dra
 
 if t.TYPE_CHECKING:
@@ -80,7 +80,7 @@ class DevicePlugin:
         self._write(objects, labels, chart if upgrade else None, wanted)
         if self.run.check_mode and self.run.changes:
             return self.run.result()
-        offer = functools.partial(self._probe_offer, gpus, wanted.dra)
+        offer = functools.partial(self._probe_offer, gpus, wanted)
         return self.run.result(gpus=wait_for("the nodes to offer their GPUs", offer, self.run.deadline))
 
     def _refuse_rivals(self) -> None:
@@ -98,15 +98,14 @@ class DevicePlugin:
     def _missing_objects(self) -> dict[str, JsonObject]:
         """Return what has to be created besides the release, by its name in diffs."""
         objects: dict[str, JsonObject] = {}
-        # The operator makes its own RuntimeClass.
-        if self.provider.name == "device_plugin":
-            handler = (self.kube.get(NODE_API, "RuntimeClass", "nvidia") or {}).get("handler")
-            if handler is None:
-                objects["RuntimeClass"] = RUNTIME_CLASS
-            elif handler != "nvidia":
-                raise TenancyError(
-                    f"The RuntimeClass nvidia exists with handler {handler}, which cannot be changed: remove it first."
-                )
+        handler = (self.kube.get(NODE_API, "RuntimeClass", "nvidia") or {}).get("handler", "")
+        if handler not in ("", "nvidia"):
+            raise TenancyError(
+                f"The RuntimeClass nvidia exists with handler {handler}, which cannot be changed: remove it first."
+            )
+        # The operator makes its own RuntimeClass, or takes over the one that is there.
+        if not handler and self.provider.name == "device_plugin":
+            objects["RuntimeClass"] = RUNTIME_CLASS
         if self.kube.get("v1", "Namespace", self.namespace) is None:
             metadata = {"name": self.namespace, "labels": OWNED_LABELS}
             objects["namespace"] = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -183,10 +182,12 @@ class DevicePlugin:
     def _pods(self) -> list[JsonObject]:
         return self.kube.list("v1", "Pod", self.namespace, self.provider.selector)
 
-    def _probe_offer(self, wanted: dict[str, int], dra: bool) -> tuple[dict[str, int] | None, str]:
-        slices = self.kube.list("resource.k8s.io/v1", "ResourceSlice") if dra else None
-        offer = judge_offer(wanted, self.kube.list("v1", "Node"), self._daemon_sets(), self._pods(), slices)
-        return (None, "; ".join(offer.missing)) if offer.missing else (offer.gpus, "")
+    def _probe_offer(self, gpus: dict[str, int], wanted: Plan) -> tuple[dict[str, int] | None, str]:
+        slices = self.kube.list("resource.k8s.io/v1", "ResourceSlice") if wanted.dra else None
+        daemon_sets = self._daemon_sets()
+        offer = judge_offer(self.provider, gpus, self.kube.list("v1", "Node"), daemon_sets, self._pods(), slices)
+        missing = [*unread(daemon_sets, wanted.values), *offer.missing]
+        return (None, "; ".join(missing)) if missing else (offer.gpus, "")
 
     # --- absent ---
 

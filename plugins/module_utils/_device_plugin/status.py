@@ -14,14 +14,20 @@ from .._common.names import GPU_RESOURCE
 from .._common.ownership import labels_of
 from .._common.pods import is_ready, pod_problems
 from .._common.quantity import devices
-from .._common.values import JsonObject
+from .._common.values import JsonObject, Values, value_at
 from .._nodes.status import held, offered
-from .facts import DRA_DRIVER, GPU_NODE, PROVIDERS, Provider
+from .facts import DRA_DRIVER, GPU_NODE, OPERAND_LABELS, PLUGIN_APP, PROVIDERS, Provider
 
 
 def is_gpu_node(labels: t.Mapping[str, str]) -> bool:
     """Tell whether the device plugin's chart brings its pods to a node with these labels."""
     return any(labels.get(key) == value for key, value in GPU_NODE.items())
+
+
+def is_served(provider: Provider, labels: t.Mapping[str, str]) -> bool:
+    """Tell whether a provider brings its pods to a node with these labels."""
+    kept_off = provider.name == "gpu_operator" and any(labels.get(key) == "false" for key in OPERAND_LABELS)
+    return is_gpu_node(labels) and not kept_off
 
 
 def rivals(provider: Provider, namespace: str, daemon_sets: list[JsonObject], deployments: list[JsonObject]) -> list[str]:
@@ -41,7 +47,7 @@ def _origin(item: JsonObject) -> str:
     """Return what installed a DaemonSet or Deployment that is a device plugin or brings one; empty for all others."""
     labels = labels_of(item)
     inner = labels_of(item["spec"]["template"])
-    if labels.get("app") == "nvidia-device-plugin-daemonset" or labels.get("app.kubernetes.io/component") == "gpu-operator":
+    if labels.get("app") == PLUGIN_APP or labels.get("app.kubernetes.io/component") == "gpu-operator":
         return PROVIDERS["gpu_operator"].title
     if labels.get("app.kubernetes.io/name") == PROVIDERS["device_plugin"].chart:
         return PROVIDERS["device_plugin"].title
@@ -85,6 +91,7 @@ class Offer:
 
 
 def judge_offer(
+    provider: Provider,
     wanted: dict[str, int],
     nodes: list[JsonObject],
     daemon_sets: list[JsonObject],
@@ -93,7 +100,7 @@ def judge_offer(
 ) -> Offer:
     """Judge whether the nodes offer what they should, by the plugin as it was last configured.
 
-    :arg wanted: by node, how many GPUs it has to offer; every other labelled node has to offer at least one.
+    :arg wanted: by node, how many GPUs it has to offer; every other node that the provider serves has to offer at least one.
     :arg daemon_sets: the provider's, and ``pods`` theirs.
     :arg slices: ResourceSlices where GPUs are offered by Dynamic Resource Allocation, else None.
     """
@@ -101,7 +108,7 @@ def judge_offer(
     missing = []
     for node in nodes:
         name = node["metadata"]["name"]
-        if not is_gpu_node(labels_of(node)):
+        if not is_served(provider, labels_of(node)):
             continue
         gpus[name] = offered(node) if slices is None else in_slices(slices, name)
         enough = gpus[name] == wanted[name] if name in wanted else gpus[name] or mig_devices(node)
@@ -120,6 +127,22 @@ def _unready(daemon_set: JsonObject) -> str:
     current = status.get("observedGeneration") == daemon_set["metadata"].get("generation")
     ready = min(status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
     return "" if current and ready >= desired else f"{ready} of {desired} pods of {daemon_set['metadata']['name']} are ready"
+
+
+def unread(daemon_sets: list[JsonObject], values: Values) -> list[str]:
+    """List the DaemonSets of the operator that do not read the configurations of its values yet, a phrase each.
+
+    The operator changes them some seconds after its release, and until then nodes offer what they did before.
+    """
+    wanted = str(value_at(values, "devicePlugin.config.name") or "")
+    found = []
+    for item in daemon_sets:
+        pod = item["spec"]["template"].get("spec") or {}
+        read = {(volume.get("configMap") or {}).get("name") for volume in pod.get("volumes") or []}
+        chooses = any(container["name"] == "config-manager" for container in pod.get("containers") or [])
+        if labels_of(item).get("app") == PLUGIN_APP and (chooses != bool(wanted) or (wanted and wanted not in read)):
+            found.append(f"{item['metadata']['name']} is not yet as the release asks for")
+    return found
 
 
 def still_offered(nodes: list[JsonObject]) -> list[str]:

@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import re
 import typing as t
 
@@ -15,7 +17,7 @@ from .._common.names import GPU_RESOURCE
 from .._common.quantity import whole
 from .._common.values import Values, value_at
 from .._metrics.facts import SERVICE_MONITORS
-from .facts import CONFIG_LABEL, DEFAULT, STRATEGIES, TOLERATIONS, Provider
+from .facts import CONFIG_LABEL, CONFIG_MAP, DEFAULT, STRATEGIES, TOLERATIONS, Provider
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +56,9 @@ def chart_values(
     """
     configs = {DEFAULT: "version: v1"} | {group.name: group.config for group in groups} if groups else {}
     if provider.name == "gpu_operator":
-        # What the host has by docker_nvidia_runtime and its own packages, the operator must not install again.
-        values: Values = {part: {"enabled": False} for part in ("driver", "toolkit")}
+        # What the host has by docker_nvidia_runtime and its own packages, the operator must not install again. Its MIG manager would first
+        # of all end the parts of GPUs that the host has (migManager.config.default in deployments/gpu-operator/values.yaml).
+        values: Values = {part: {"enabled": False} for part in ("driver", "toolkit", "migManager")}
         values |= {
             "nfd": {"enabled": True},
             "gfd": {"enabled": gpu_feature_discovery},
@@ -65,7 +68,7 @@ def chart_values(
             "dcgmExporter": _exporter(metrics) if metrics else {"enabled": False},
         }
         if configs:
-            config = {"create": True, "name": "kubegpu-device-plugin", "default": DEFAULT, "data": configs}
+            config = {"create": True, "name": _config_map(configs), "default": DEFAULT, "data": configs}
             values["devicePlugin"] = {"config": config}
         return values
     values = {"runtimeClassName": "nvidia", "migStrategy": mig_strategy, "tolerations": TOLERATIONS}
@@ -75,6 +78,14 @@ def chart_values(
         # Named, because a chart with configurations it does not read otherwise gives its pods CAP_SYS_ADMIN.
         values |= {"config": {"default": DEFAULT, "map": configs}, "deviceListStrategy": "envvar"}
     return values
+
+
+def _config_map(configs: Values) -> str:
+    """Return the name of the ConfigMap with the operator's configurations.
+
+    By its name alone the operator sees that it is another one, and only new pods read it: the plugin's own chart has a checksum for that.
+    """
+    return f"{CONFIG_MAP}-{hashlib.sha256(json.dumps(configs, sort_keys=True).encode()).hexdigest()[:8]}"
 
 
 def _exporter(metrics: t.Mapping[str, t.Any]) -> Values:

@@ -24,6 +24,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.val
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import Release
 from ansible_collections.kubegpu.tenancy.plugins.modules.device_plugin import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.device_plugin import OPERATOR as OPERATOR_PROVIDER
+from ansible_collections.kubegpu.tenancy.tests.unit.device_plugin import plan
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
@@ -51,6 +53,19 @@ OPERATOR_SET = workload(
     namespace="gpu-operator",
 )
 OPERATOR = workload("Deployment", "gpu-operator", {"app.kubernetes.io/component": "gpu-operator"}, namespace="gpu-operator")
+
+
+def operator_set(values: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The operator's DaemonSet as it makes it of these values: with a program that chooses among configurations, where there are any."""
+    name = values.get("devicePlugin", {}).get("config", {}).get("name")
+    volumes = [{"name": "entrypoint", "configMap": {"name": "nvidia-device-plugin-entrypoint"}}, {"name": "host", "hostPath": {}}]
+    containers = [{"name": "nvidia-device-plugin"}]
+    if name:
+        volumes.append({"name": name, "configMap": {"name": name}})
+        containers.append({"name": "config-manager"})
+    return deep_merge(OPERATOR_SET, {"spec": {"template": {"spec": {"volumes": volumes, "containers": containers}}}})
+
+
 STATIC_SET = workload(
     "DaemonSet", "nvidia-device-plugin-daemonset", {}, {"name": "nvidia-device-plugin-ds"}, namespace="kube-system"
 )
@@ -126,7 +141,7 @@ class Cluster:
             for name in self.gpus:
                 config = self.labels(name).get(CONFIG_LABEL)
                 assert not config or config in configs, "a node would name a configuration that does not exist"
-            for item in [CHART_SET] if release.name == PLUGIN else [OPERATOR_SET, OPERATOR]:
+            for item in [CHART_SET] if release.name == PLUGIN else [operator_set(release.values), OPERATOR]:
                 self.api.put(item)
         self._offer()
 
@@ -307,11 +322,13 @@ def test_a_label_that_somebody_changed_since_is_theirs() -> None:
     assert cluster.metadata("w1") == {"labels": {CONFIG_LABEL: "theirs"}, "annotations": {}}
 
 
-def test_a_runtime_class_with_another_handler_is_refused() -> None:
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_runtime_class_with_another_handler_is_refused(provider: str) -> None:
     cluster = Cluster({"w1": 4})
     cluster.put("node.k8s.io/v1", "RuntimeClass", "nvidia", handler="runc")
     with pytest.raises(TenancyError, match="handler runc"):
-        present(cluster)
+        present(cluster, provider=provider)
+    assert cluster.writes == []
 
 
 @pytest.mark.parametrize(
@@ -425,6 +442,18 @@ def test_gpus_of_before_a_change_of_replicas_do_not_count() -> None:
         present(cluster, sharing=[SHARED])
 
 
+@pytest.mark.parametrize(("then", "made_of"), [([SHARED], []), ([], [SHARED]), ([SHARED], [SHARED | {"name": "other"}])])
+def test_the_operator_is_waited_for_until_the_plugin_reads_what_is_asked_for(then: list[t.Any], made_of: list[t.Any]) -> None:
+    """It changes its DaemonSet some seconds after its release, and until then nodes offer what they did before."""
+    cluster = Cluster({"w1": 4})
+    cluster.install(provider="gpu_operator", sharing=then)
+    late = plan(**OPERATOR_PROVIDER, cluster=cluster.api.list("v1", "Node"), sharing=made_of).values
+    cluster.api.put(operator_set(late))
+    with pytest.raises(TenancyError, match="nvidia-device-plugin-daemonset is not yet as the release asks for"):
+        present(cluster, provider="gpu_operator", sharing=then)
+    assert cluster.writes == []
+
+
 def test_pods_that_do_not_start_are_named() -> None:
     cluster = Cluster({"w1": 4})
     cluster.install()
@@ -440,6 +469,17 @@ def test_pods_that_do_not_start_are_named() -> None:
 def test_the_operator_has_to_find_a_node() -> None:
     with pytest.raises(TenancyError, match="no node is labelled as having GPUs"):
         present(Cluster({"w1": 4}, {"w1": {}}), provider="gpu_operator")
+
+
+@pytest.mark.parametrize("label", ["nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin"])
+def test_a_node_from_which_the_operator_is_kept_has_to_offer_nothing(label: str) -> None:
+    labels = {"nvidia.com/gpu.present": "true"}
+    cluster = Cluster({"w1": 4, "w2": 0}, {"w1": labels, "w2": labels | {label: "false"}})
+    assert present(cluster, provider="gpu_operator")["gpus"] == {"w1": 4}
+    absent(cluster, provider="gpu_operator")
+    # The plugin's own chart knows no such label.
+    with pytest.raises(TenancyError, match="w2 offers 0 of some GPUs"):
+        present(cluster)
 
 
 METRICS = {"provider": "annotations", "namespace": "monitoring", "labels": {}}

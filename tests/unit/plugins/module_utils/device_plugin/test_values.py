@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import replicas_of
-from ansible_collections.kubegpu.tenancy.tests.unit.device_plugin import OPERATOR, node, plan, two
+from ansible_collections.kubegpu.tenancy.tests.unit.device_plugin import OPERATOR, node, plan, sharing, two
 
 
 def test_values_of_the_plugin() -> None:
@@ -42,10 +43,22 @@ def test_values_of_sharing() -> None:
     }
     # The operator takes the same under names of its own.
     operators = plan(**OPERATOR, **groups).values["devicePlugin"]["config"]
-    assert operators == {"create": True, "name": "kubegpu-device-plugin", "default": "default", "data": config["map"]}
+    name = operators["name"]
+    assert operators == {"create": True, "name": name, "default": "default", "data": config["map"]}
     for values in (found.values, {"devicePlugin": {"config": operators}}):
         labels = ({}, {"nvidia.com/device-plugin.config": "shared"}, {"nvidia.com/device-plugin.config": "other"})
         assert [replicas_of(values, given) for given in labels] == [1, 4, 2]
+
+
+def test_other_configurations_of_the_operator_have_another_name() -> None:
+    """The operator sees no change of a ConfigMap's content, and the plugin's pods do not read it again."""
+    names = {replicas: _config_map(time_slicing={"replicas": replicas}) for replicas in (2, 4)}
+    assert names[2] != names[4] == _config_map()
+    assert all(re.fullmatch("kubegpu-device-plugin-[0-9a-f]{8}", name) for name in names.values())
+
+
+def _config_map(**change: t.Any) -> str:
+    return str(plan(**OPERATOR, **sharing(**change)).values["devicePlugin"]["config"]["name"])
 
 
 def test_values_of_feature_discovery_and_mig() -> None:
@@ -58,9 +71,10 @@ def test_values_of_feature_discovery_and_mig() -> None:
 
 def test_values_of_the_operator() -> None:
     values = plan(**OPERATOR, gpu_feature_discovery=True, mig_strategy="single").values
-    assert {part: values[part]["enabled"] for part in ("driver", "toolkit", "dcgmExporter", "nfd", "gfd")} == {
+    assert {part: values[part]["enabled"] for part in ("driver", "toolkit", "migManager", "dcgmExporter", "nfd", "gfd")} == {
         "driver": False,
         "toolkit": False,
+        "migManager": False,
         "dcgmExporter": False,
         "nfd": True,
         "gfd": True,
