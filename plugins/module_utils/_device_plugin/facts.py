@@ -23,6 +23,9 @@ GPU_NODE = {
 }
 # Label app of the operator's DaemonSet that offers GPUs.
 PLUGIN_APP = "nvidia-device-plugin-daemonset"
+# What the operator acts on, and the reason of its condition where it cannot (internal/conditions/consts.go).
+CLUSTER_POLICY = ("nvidia.com/v1", "ClusterPolicy")
+FAILED = "ReconcileFailed"
 # A node with one of these set to false gets no device plugin of the operator, though it has GPUs
 # (controllers/state_manager.go, commonOperandsLabelKey and gpuStateLabels).
 OPERAND_LABELS = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin")

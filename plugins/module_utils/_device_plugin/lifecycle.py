@@ -21,13 +21,14 @@ from .._metrics.facts import DCGM
 from .._metrics.lifecycle import check_reader, ensure_objects
 from .._metrics.plan import dcgm_objects
 from .._nodes.status import offered
-from .facts import DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
+from .facts import CLUSTER_POLICY, DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
 from .plan import Plan, Relabel, plan, relabels
-from .status import holders, judge_offer, rivals, still_offered, unread
+from .status import complaints, holders, judge_offer, rivals, still_offered, unread
 from .values import has_configs, replicas_of, uses_dra
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
+    from .._adapters.kubernetes import Kube
 
 FindChart = t.Callable[[str], "Chart"]
 
@@ -187,7 +188,11 @@ class DevicePlugin:
         daemon_sets = self._daemon_sets()
         offer = judge_offer(self.provider, gpus, self.kube.list("v1", "Node"), daemon_sets, self._pods(), slices)
         missing = [*unread(daemon_sets, wanted.values), *offer.missing]
-        return (None, "; ".join(missing)) if missing else (offer.gpus, "")
+        if not missing:
+            return offer.gpus, ""
+        if self.provider.name == "gpu_operator":
+            missing += complaints(self.kube.list(*CLUSTER_POLICY))
+        return None, "; ".join(missing)
 
     # --- absent ---
 
@@ -217,7 +222,7 @@ class DevicePlugin:
             run.change("namespace", self.namespace, None)
             run.perform(f"remove the namespace {self.namespace}", "this collection made it", self._remove_namespace)
         if release and not others and not run.check_mode:
-            wait_for("the nodes to stop offering GPUs", self._probe_withdrawal, run.deadline)
+            wait_for("the nodes to stop offering GPUs", functools.partial(_withdrawn, self.kube), run.deadline)
         return run.result()
 
     def _remove_namespace(self) -> None:
@@ -227,9 +232,10 @@ class DevicePlugin:
     def _probe_namespace(self) -> tuple[bool | None, str]:
         return (None, "it is still there") if self.kube.get("v1", "Namespace", self.namespace) else (True, "")
 
-    def _probe_withdrawal(self) -> tuple[bool | None, str]:
-        left = still_offered(self.kube.list("v1", "Node"))
-        return (None, "; ".join(left)) if left else (True, "")
+
+def _withdrawn(kube: Kube) -> tuple[bool | None, str]:
+    left = still_offered(kube.list("v1", "Node"))
+    return (None, "; ".join(left)) if left else (True, "")
 
 
 def _in_use(node: str, before: int, after: int, pods: t.Sequence[str]) -> list[Problem]:

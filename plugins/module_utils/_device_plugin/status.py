@@ -14,9 +14,10 @@ from .._common.names import GPU_RESOURCE
 from .._common.ownership import labels_of
 from .._common.pods import is_ready, pod_problems
 from .._common.quantity import devices
+from .._common.text import shown
 from .._common.values import JsonObject, Values, value_at
 from .._nodes.status import held, offered
-from .facts import DRA_DRIVER, GPU_NODE, OPERAND_LABELS, PLUGIN_APP, PROVIDERS, Provider
+from .facts import DRA_DRIVER, FAILED, GPU_NODE, OPERAND_LABELS, PLUGIN_APP, PROVIDERS, Provider
 
 
 def is_gpu_node(labels: t.Mapping[str, str]) -> bool:
@@ -143,6 +144,16 @@ def unread(daemon_sets: list[JsonObject], values: Values) -> list[str]:
         if labels_of(item).get("app") == PLUGIN_APP and (chooses != bool(wanted) or (wanted and wanted not in read)):
             found.append(f"{item['metadata']['name']} is not yet as the release asks for")
     return found
+
+
+def complaints(policies: list[JsonObject]) -> list[str]:
+    """List what the operator says that it cannot do, a phrase each."""
+    return [
+        f"ClusterPolicy {item['metadata']['name']}: {shown(str(condition.get('message')))}"
+        for item in policies
+        for condition in (item.get("status") or {}).get("conditions") or []
+        if condition.get("reason") == FAILED and condition.get("status") == "True"
+    ]
 
 
 def still_offered(nodes: list[JsonObject]) -> list[str]:

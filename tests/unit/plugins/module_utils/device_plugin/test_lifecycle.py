@@ -466,6 +466,19 @@ def test_pods_that_do_not_start_are_named() -> None:
         present(cluster)
 
 
+@pytest.mark.parametrize(("reason", "told"), [("ReconcileFailed", True), ("OperandNotReady", False)])
+def test_what_the_operator_cannot_do_is_told(reason: str, told: bool) -> None:
+    cluster = Cluster({"w1": 0})
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "Error", "message": ""},
+        {"type": "Error", "status": "True", "reason": reason, "message": "Failed to reconcile pre-requisites: no"},
+    ]
+    cluster.put("nvidia.com/v1", "ClusterPolicy", "cluster-policy", status={"conditions": conditions})
+    with pytest.raises(TenancyError, match="w1 offers 0 of some GPUs") as caught:
+        present(cluster, provider="gpu_operator")
+    assert ("; ClusterPolicy cluster-policy: Failed to reconcile pre-requisites: no" in caught.value.message) == told
+
+
 def test_the_operator_has_to_find_a_node() -> None:
     with pytest.raises(TenancyError, match="no node is labelled as having GPUs"):
         present(Cluster({"w1": 4}, {"w1": {}}), provider="gpu_operator")
