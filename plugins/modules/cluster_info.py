@@ -110,8 +110,12 @@ gpu_nodes:
       type: str
       returned: always
     gpus:
-      description: GPU devices that it offers. V(0) where no device plugin runs there.
+      description: GPU devices that it offers. V(0) where nothing offers any.
       type: int
+      returned: always
+    dra:
+      description: Whether a driver of Dynamic Resource Allocation offers them, by RV(dra_gpu_classes), and no device plugin.
+      type: bool
       returned: always
     ready:
       description: Whether it is ready.
@@ -143,6 +147,7 @@ gpu_nodes:
   sample:
     - name: gpu-1
       gpus: 8
+      dra: false
       ready: true
       labels: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}
       labelled_by: [GKE]
@@ -164,6 +169,14 @@ gpu_operator:
   description: Whether NVIDIA's GPU operator has a ClusterPolicy to act on.
   returned: success
   type: bool
+dra_gpu_classes:
+  description:
+    - DeviceClasses whose devices pods get by asking for C(nvidia.com/gpu), without a claim. Needs the feature gate DRAExtendedResource, on by
+      default from Kubernetes 1.36 on.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 dra_gpu_nodes:
   description: Nodes whose GPUs NVIDIA's driver for Dynamic Resource Allocation offers to claims. Tenants cannot make claims.
   returned: success

@@ -152,7 +152,9 @@ tenants:
       description: What its pods hold of other resources of NVIDIA, such as MIG slices.
       type: dict
     claimed:
-      description: Devices that are allocated to its ResourceClaims, by Dynamic Resource Allocation (Kubernetes 1.34 and later).
+      description:
+        - Devices that are allocated to its ResourceClaims, by Dynamic Resource Allocation (Kubernetes 1.34 and later). Claims that a scheduler
+          made for pods that ask for GPUs are left out, because RV(tenants[].in_use) counts these pods.
       type: int
   sample:
     - tenant: team-ml

@@ -24,6 +24,7 @@ SHARED_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "work-x
 OWN_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "mine-x-default-x-a", "key": DEVICES}}}
 ADDED = "mirror.gcr.io/library/alpine:3.20"
 FORM = "gpu-fraction is a decimal above 0 and below 1 such as 0.5, gpu-memory whole MiB such as 8000"
+COUNTED = "No queue and no quota of this tenant counts deviceclass.resource.kubernetes.io/*"
 LATER = "What part of a GPU a pod asks for is said when it is created."
 
 # Labels, annotations and specification of a pod, and what its creation is refused for; empty where it is let in.
@@ -36,6 +37,12 @@ CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] =
     "a GPU by the default scheduler": ({}, {}, {"scheduler": "default-scheduler", "gpus": 1}, BY_KAI),
     "a GPU of an init container": ({}, {}, {"scheduler": "default-scheduler", "init_gpus": 1}, BY_KAI),
     "a MIG slice": ({}, {}, {"scheduler": "default-scheduler", "gpus": 1, "resource": "nvidia.com/mig-1g.5gb"}, BY_KAI),
+    "devices by the name of a class": (
+        OWN,
+        {},
+        {"scheduler": "default-scheduler", "gpus": 1, "resource": "deviceclass.resource.kubernetes.io/gpu.nvidia.com"},
+        COUNTED,
+    ),
     "a claim": ({}, {}, {"scheduler": "default-scheduler", "claims": ["gpu"]}, BY_KAI),
     "a fraction in its own queue": (OWN, {"gpu-fraction": "0.5"}, {}, ""),
     "a fraction in another queue": (OTHER, {"gpu-fraction": "0.5"}, {}, FOREIGN),
@@ -94,7 +101,7 @@ CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] =
 
 # Of those above, what is asked of a scheduler that the tenant does not share, and of its queues, is its own business.
 ITS_OWN = {
-    name: ("" if refusal and not refusal.startswith((NAMED, OPEN, "name devices")) else refusal)
+    name: ("" if refusal and not refusal.startswith((COUNTED, NAMED, OPEN, "name devices")) else refusal)
     for name, (*_asked, refusal) in CREATED.items()
 }
 # No client but the tenant could have written the ConfigMap.

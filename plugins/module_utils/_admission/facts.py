@@ -50,6 +50,9 @@ KAI_USERS = f"system:serviceaccount:{KAI_NAMESPACE}:"
 DEFAULT_SCHEDULER = "default-scheduler"
 # Resources of NVIDIA's device plugin: whole GPUs and MIG slices.
 GPU_RESOURCES = "nvidia.com/"
+# Each DeviceClass of Dynamic Resource Allocation is a resource by itself, too: this and its name (KEP-5004, on by default from Kubernetes 1.36
+# on). A quota of GPUs does not count it, unless the class has that resource's name as well (seen with Kubernetes 1.35.4).
+CLASS_RESOURCES = "deviceclass.resource.kubernetes.io/"
 # Annotations by which a pod asks for part of a GPU (pkg/common/constants), and the form that every release reads alike: a decimal above 0
 # and below 1, whole MiB, whole GPUs. Webhooks of older ones let NaN and hexadecimals in (#1798), which not all of their parts read.
 SHARING_FORMS = {

@@ -23,6 +23,7 @@ from .facts import (
     ADMITS_ANNOTATION,
     API_VERSION,
     BINDING,
+    CLASS_RESOURCES,
     DEFAULT_SCHEDULER,
     DEVICE_NOTES,
     GPU_RESOURCES,
@@ -52,6 +53,7 @@ def policies(
     """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
 
     :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
+    :arg shares_nodes: whether other tenants have GPUs on its nodes, so that a quota bounds its own.
     :arg gpu_sharing: whether its pods may ask for part of a GPU.
     :arg sandbox: RuntimeClass in which all its pods run; empty for none.
     :arg added_image: image of the container that vCluster adds to pods; empty where vCluster adds none.
@@ -64,10 +66,11 @@ def policies(
         if trust == "partial" and shares_nodes and not gpu_sharing
         else []
     )
-    rules = [*devices, *([_sandbox_rule(sandbox)] if sandbox else [])]
+    rules = [*([_class_rule()] if shares_nodes else []), *devices, *([_sandbox_rule(sandbox)] if sandbox else [])]
     if not rules:
         return []
-    admits = "; ".join([*(["GPUs that are asked for"] if devices else []), *([_in_class(sandbox)] if sandbox else [])])
+    gpus = "GPUs that are asked for" if devices else f"GPUs by the name {GPU_RESOURCES}gpu"
+    admits = "; ".join([*([gpus] if shares_nodes else []), *([_in_class(sandbox)] if sandbox else [])])
     return [*_policies(tenant, admits, _variables("created", "containers"), rules), *_workload_policies(tenant, sandbox)]
 
 
@@ -82,7 +85,11 @@ def queue_policies(
     :arg added_image: as of ``policies``.
     """
     admits = f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
-    rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True, sandbox=sandbox, added_image=added_image)]
+    rules = [
+        _class_rule(),
+        *_queue_rules(tenant, queues, gpu_sharing),
+        *_device_rules(by_kai=True, sandbox=sandbox, added_image=added_image),
+    ]
     if sandbox:
         admits, rules = f"{admits}; {_in_class(sandbox)}", [*rules, _sandbox_rule(sandbox)]
     return [*_policies(tenant, admits, _variables(), rules), *_workload_policies(tenant, sandbox)]
@@ -219,10 +226,13 @@ def _differs(field: str, of_kai: str) -> str:
     return f"(has({new}) && {new}.exists(k, ({of_kai}) && !({kept}))) || ({removed})"
 
 
-def _asks_for_gpus() -> str:
-    """Return the expression that tells whether a container, ``c``, asks for GPUs, or for slices of some."""
+def _asks_for(resources: str = GPU_RESOURCES) -> str:
+    """Return the expression that tells whether a container, ``c``, asks for GPUs, for slices of some, or for others of these resources.
+
+    :arg resources: what their names begin with.
+    """
     amounts = [
-        f"(has(c.resources) && has(c.resources.{kind}) && c.resources.{kind}.exists(k, k.startsWith({_text(GPU_RESOURCES)})))"
+        f"(has(c.resources) && has(c.resources.{kind}) && c.resources.{kind}.exists(k, k.startsWith({_text(resources)})))"
         for kind in ("limits", "requests")
     ]
     return " || ".join(amounts)
@@ -256,7 +266,7 @@ def _leaves_no_device_open(containers: str, sandbox: str, added_image: str) -> s
         blind = f"({blind} || object.spec.runtimeClassName == {_text(sandbox)})"
     if added_image:
         blind = f"({blind} || (c.image == {_text(added_image)} && !has(c.envFrom)))"
-    return f"{containers}.all(c, ({named}) || (({_asks_for_gpus()}) ? ({by_plugin}) : {blind}))"
+    return f"{containers}.all(c, ({named}) || (({_asks_for()}) ? ({by_plugin}) : {blind}))"
 
 
 def _sharing_is_legible() -> str:
@@ -282,7 +292,7 @@ def _variables(*names: str) -> dict[str, str]:
         "containers": "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])",
         "sharing": _differs("annotations", f"k in {_text(SHARING_NOTES)}"),
         "claims": "has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0",
-        "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {_asks_for_gpus()})",
+        "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {_asks_for()})",
         "own_labels": _differs("labels", f"k in {_text(OWN_LABELS)} || k.startsWith({_text(f'{GPU_GROUP_LABEL}/')})"),
     }
     return {name: found[name] for name in names or found}
@@ -301,6 +311,14 @@ def _sandbox_rule(sandbox: str) -> tuple[str, str]:
     return (
         f"!variables.created || !{_BY_TENANT} || ({inside})",
         _text(f"All pods of this tenant run in RuntimeClass {sandbox}: leave runtimeClassName out, or name that one."),
+    )
+
+
+def _class_rule() -> tuple[str, str]:
+    """Return the condition that a pod asks for no devices by the name of a DeviceClass, which neither a queue nor a quota of GPUs counts."""
+    return (
+        f"!variables.created || !variables.containers.exists(c, {_asks_for(CLASS_RESOURCES)})",
+        _text(f"No queue and no quota of this tenant counts {CLASS_RESOURCES}*: ask for {GPU_RESOURCES}gpu."),
     )
 
 

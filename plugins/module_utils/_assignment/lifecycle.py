@@ -16,6 +16,7 @@ from .._common.ownership import last_write
 from .._common.run import Run
 from .._common.values import JsonObject, Write
 from .._desired.model import Tenant
+from .._nodes.dra import list_nodes
 from .._nodes.status import owners
 from .._nodes.validation import Claim
 from .._vcluster.inventory import configs
@@ -55,7 +56,7 @@ def give_nodes(run: Run, tenants: t.Sequence[Tenant], only: t.Collection[str]) -
     :returns: names of nodes by tenant.
     :raises TenancyError: for everything that is wrong with the tenants, or with what they ask of the nodes.
     """
-    nodes = [plain(node) for node in run.kube.list("v1", "Node")]
+    nodes = [plain(node) for node in list_nodes(run.kube)]
     live = live_claims(run.kube, nodes, tenants)
     acted_on = {tenant.name for tenant in tenants if not only or tenant.name in only}
     absent = {tenant.name for tenant in tenants if tenant.state == "absent"}

@@ -126,6 +126,7 @@ RIGHTS = (
     Right("apps", ("daemonsets", "deployments", "statefulsets"), ("list",)),
     Right("networking.k8s.io", ("networkpolicies",), ("list",)),
     Right("node.k8s.io", ("runtimeclasses",), ("list",)),
+    Right("resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceslices"), ("list",)),
     Right("storage.k8s.io", ("storageclasses",), ("list",)),
     Right("scheduling.k8s.io", ("priorityclasses",), ("list",)),
     Right(_RBAC, ("clusterrolebindings", "clusterroles"), _WRITES),
@@ -165,6 +166,5 @@ POD_CHANGERS = {
     "yunikorn-admission-controller-mutations": "YuniKorn names itself as the scheduler of pods, also of control planes and probes.",
 }
 
-# Devices that drivers offer by Dynamic Resource Allocation, and NVIDIA's driver for it (kubernetes-sigs/dra-driver-nvidia-gpu).
-RESOURCE_SLICE = ("resource.k8s.io/v1", "ResourceSlice")
+# NVIDIA's driver for Dynamic Resource Allocation (kubernetes-sigs/dra-driver-nvidia-gpu).
 DRA_DRIVER = "gpu.nvidia.com"

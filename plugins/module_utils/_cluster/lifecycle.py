@@ -11,6 +11,7 @@ import typing as t
 
 from .._common.errors import FORBIDDEN, ApiError
 from .._common.values import JsonObject
+from .._nodes.dra import DEVICE_CLASS, RESOURCE_SLICE
 from .._vcluster.facts import RUNTIME_CLASS
 from . import facts
 from .status import Seen
@@ -48,7 +49,8 @@ def read(kube: Kube) -> Seen:
         policies=allowed(lambda: _all(kube, "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")),
         policy_bindings=allowed(lambda: _all(kube, "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")),
         priority_classes=allowed(lambda: kube.list("scheduling.k8s.io/v1", "PriorityClass")),
-        resource_slices=allowed(lambda: kube.list(*facts.RESOURCE_SLICE)),
+        device_classes=allowed(lambda: kube.list(*DEVICE_CLASS)),
+        resource_slices=allowed(lambda: kube.list(*RESOURCE_SLICE)),
         security_contexts=kube.served(*facts.SECURITY_CONTEXTS),
         unread=unread,
     )

@@ -15,6 +15,7 @@ from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_o
 from .._common.pods import is_ready
 from .._common.values import JsonObject
 from .._kai.status import is_kai_webhook
+from .._nodes.dra import devices_by_node, offering, with_devices
 from .._nodes.status import offered, untolerated
 from . import facts
 
@@ -29,7 +30,7 @@ class Seen:
     :ivar version: of its API server.
     :ivar cluster_policies: of NVIDIA's GPU operator.
     :ivar webhooks: MutatingWebhookConfigurations and ValidatingWebhookConfigurations; ``policies`` alike, with ``policy_bindings``.
-    :ivar resource_slices: devices that drivers offer by Dynamic Resource Allocation.
+    :ivar resource_slices: devices that drivers offer by Dynamic Resource Allocation; ``device_classes``, by which they are asked for.
     :ivar security_contexts: whether it serves OpenShift's SecurityContextConstraints.
     :ivar unread: why policies or priority classes were not read, where the kubeconfig's user may not list them.
     """
@@ -46,6 +47,7 @@ class Seen:
     policies: list[JsonObject]
     policy_bindings: list[JsonObject]
     priority_classes: list[JsonObject]
+    device_classes: list[JsonObject]
     resource_slices: list[JsonObject]
     unread: list[str]
 
@@ -53,11 +55,14 @@ class Seen:
 def report(seen: Seen) -> JsonObject:
     """Return what the cluster is and has, as module cluster_info documents it."""
     default = [name(item) for item in seen.storage_classes if annotations_of(item).get(facts.DEFAULT_CLASS) == "true"]
+    classes = offering(seen.device_classes)
+    nodes = with_devices(seen.nodes, devices_by_node(classes, seen.resource_slices))
+    claimable = {name(node) for node in nodes if offered(node)} - {name(node) for node in seen.nodes if offered(node)}
     return {
         "distribution": distribution(seen),
         "kubernetes_version": seen.version,
         "nodes": len(seen.nodes),
-        "gpu_nodes": [_gpu_node(node) for node in sorted(seen.nodes, key=name) if offered(node) or _labelled_by(node)],
+        "gpu_nodes": [_gpu_node(node, claimable) for node in sorted(nodes, key=name) if offered(node) or _labelled_by(node)],
         "runtime_classes": {name(item): item["handler"] for item in seen.runtime_classes},
         "device_plugins": sorted(
             f"{item['metadata']['namespace']}/{name(item)}" for item in seen.daemon_sets if _offers_gpus(item)
@@ -70,6 +75,7 @@ def report(seen: Seen) -> JsonObject:
                 if item["spec"].get("driver") == facts.DRA_DRIVER and item["spec"].get("nodeName")
             }
         ),
+        "dra_gpu_classes": sorted(map(name, classes)),
         "storage_classes": sorted(map(name, seen.storage_classes)),
         "default_storage_class": default[0] if default else None,
         "ingress_classes": sorted(map(name, seen.ingress_classes)),
@@ -100,11 +106,16 @@ def distribution(seen: Seen) -> str:
     return "unknown"
 
 
-def _gpu_node(node: JsonObject) -> JsonObject:
+def _gpu_node(node: JsonObject, claimable: t.Container[str]) -> JsonObject:
+    """Return the row of a node with GPUs.
+
+    :arg claimable: names of the nodes whose GPUs a driver of Dynamic Resource Allocation offers.
+    """
     status = node.get("status", {})
     return {
         "name": name(node),
         "gpus": offered(node),
+        "dra": name(node) in claimable,
         "ready": is_ready(node),
         "labels": labels_of(node),
         "labelled_by": _labelled_by(node),

@@ -15,6 +15,8 @@ from .._common.names import NODE_POOL_LABEL
 from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
+from .._kai.facts import FACTS, dotted
+from .._kai.validation import release
 from .._nodes.status import tolerates
 from .._vcluster.validation import missing_sandbox
 from .._vcluster.values import backing_store, has_network_policies
@@ -36,10 +38,11 @@ _SECURITY_CONTEXTS = (
 )
 
 
-def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) -> list[Problem]:
+def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str, shared: str = "") -> list[Problem]:
     """Return what keeps tenants from running on a cluster, each with the line of the inventory that mends it.
 
     :arg cluster: as ``report`` returns it; ``runtime_class``, of pods with GPUs, empty for none.
+    :arg shared: version of the host cluster's KAI Scheduler that tenants share; empty for none.
     """
     present = [(tenant, vcluster_values(tenant)) for tenant in tenants if tenant.state == "present"]
     with_gpus = [(tenant, values) for tenant, values in present if tenant.gpu_nodes]
@@ -48,6 +51,7 @@ def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: st
         found += [_offer(cluster), _class(cluster, runtime_class)]
     found += [missing_sandbox(tenant.runtime_class, tenant.name, cluster["runtime_classes"]) for tenant, _values in present]
     found += [_taints(cluster, tenant, values) for tenant, values in with_gpus]
+    found += [_unseen(cluster, tenant, shared) for tenant, _values in with_gpus]
     # What the cluster lacks is said once, even if several tenants need it.
     return list(dict.fromkeys(filter(None, found)))
 
@@ -134,12 +138,26 @@ def _offer(cluster: JsonObject) -> Problem | None:
     if claimed := cluster["dra_gpu_nodes"]:
         seen += (
             f" {facts.DRA_DRIVER} offers the GPUs of {', '.join(claimed)} to ResourceClaims, of which tenants have none: vCluster's sync of "
-            "claims needs a licence."
+            "claims needs a licence. From Kubernetes 1.36 on, a DeviceClass with extendedResourceName nvidia.com/gpu offers them to pods."
         )
     return Problem(
         "no-gpus",
         f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} Install NVIDIA's device plugin "
         "or GPU operator, by role kubegpu.tenancy.device_plugin or as your provider says.",
+    )
+
+
+def _unseen(cluster: JsonObject, tenant: Tenant, shared: str) -> Problem | None:
+    """Return why a tenant's scheduler would place no pod on GPUs that only a driver of Dynamic Resource Allocation offers."""
+    nodes = [node["name"] for node in cluster["gpu_nodes"] if node["dra"] and _may_get(tenant.gpu_nodes, node)]
+    if not nodes or tenant.scheduler is None or (tenant.shares_scheduler and release(shared).gpus_by_dra):
+        return None
+    since = next(f"v{dotted(row.since)}" for row in FACTS["gpus_by_dra"] if row.value)
+    offer = f"{tenant.name}: the GPUs of {', '.join(nodes)} are offered by DeviceClass {', '.join(cluster['dra_gpu_classes'])} alone, of which "
+    why = f"KAI Scheduler {shared} knows nothing." if tenant.shares_scheduler else "no scheduler in a virtual cluster learns."
+    return Problem(
+        "gpus-by-dra",
+        f"{offer}{why} Leave scheduler out, share the host cluster's KAI Scheduler {since} or later, or install NVIDIA's device plugin.",
     )
 
 

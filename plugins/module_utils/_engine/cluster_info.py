@@ -43,7 +43,7 @@ def reconcile(run: Run) -> Result:
     return {
         "changed": False,
         **cluster,
-        "problems": [problem.data() for problem in (*tools, *problems(*wanted), *judged.problems)],
+        "problems": [problem.data() for problem in (*tools, *problems(*wanted, shared.get("version", "")), *judged.problems)],
         "notes": [*notes(*wanted), *said],
     }
 

@@ -11,14 +11,15 @@ from .._common.run import Result, Run
 from .._ledger.devices import devices
 from .._ledger.lifecycle import read_devices
 from .._ledger.status import ledger
+from .._nodes.dra import list_nodes
 from .._vcluster.inventory import configs
 
 ARGUMENT_SPEC = {"devices": {"type": "bool", "default": False}}
 
 
 def reconcile(run: Run) -> Result:
-    kinds = ("Node", "Pod", "Namespace", "ResourceQuota")
-    nodes, pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in kinds)
+    nodes = list_nodes(run.kube)
+    pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in ("Pod", "Namespace", "ResourceQuota"))
     claims = run.kube.list("resource.k8s.io/v1", "ResourceClaim")
     configurations = configs(run.kube)
     found = ledger(nodes, pods, namespaces, quotas, configurations.read, claims)

@@ -267,6 +267,11 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     # Where the chart's values, and the Config's spec alike, ask for the memory of parts of GPUs to be limited, and by what; None where a
     # part is scheduled only. KAI sets CUDA_DEVICE_MEMORY_LIMIT then, in MiB, of nodes with the label nvidia.com/gpu.memory (#1967); HAMi-core,
     # which MEMORY_ADD_ON puts into pods, keeps to it.
+    # Whether it gives pods the GPUs that a DeviceClass offers as nvidia.com/gpu (KEP-5004); parts of such GPUs it does not.
+    "gpus_by_dra": (
+        Fact(_EVER, False, "pkg/scheduler/plugins/dynamicresources: claims only"),
+        Fact((0, 17, 0), True, "docs/developer/designs/dra-extended-resources at v0.17.0, and seen with its programs"),
+    ),
     "memory_limit": (
         Fact(_EVER, None, "docs/gpu-sharing/README.md: no memory limits"),
         Fact(
@@ -670,6 +675,7 @@ class Release:
     reservation_runtime_key: str | None
     runtime_class_keys: tuple[str, ...]
     needs_runtime_class: str
+    gpus_by_dra: bool
     memory_limit: tuple[str, t.Any] | None
     fractioning_key: str | None
     default_queue_key: str | None

@@ -54,7 +54,7 @@ def ledger(
     offers.sort(key=lambda offer: offer.node)
     holdings, more = _holdings(pods, whose, offers, resource)
     bounds, unbound = _bounds(quotas, whose, resource)
-    claimed, unclaimed = _claimed(claims, whose)
+    claimed, unclaimed = _claimed(claims, whose, _served_by_claims(pods, resource))
     rows = _node_rows(offers, holdings)
     overlaps = [
         *_trespasses(holdings, {offer.node: offer.owners for offer in offers}),
@@ -62,12 +62,12 @@ def ledger(
         *_overfilled(holdings),
         *_reserved_twice(holdings),
         *_overbooked(rows),
-        *_claimed_twice(claimed),
+        *_claimed_twice(claimed.all),
     ]
     return {
         "nodes": rows,
         "products": _product_rows(offers, rows),
-        "tenants": _tenant_rows(rows, holdings, whose.names(), bounds, claimed),
+        "tenants": _tenant_rows(rows, holdings, whose.names(), bounds, claimed.own),
         "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
         "picture": [f"{row['node']} {drawn(row['gpus'])}" for row in rows if row["gpus"]],
         "unread": [one.sentence for one in [*unread, *more, *unbound, *unclaimed]],
@@ -188,7 +188,7 @@ def _tenant_rows(
     holdings: t.Iterable[Holding],
     names: set[str],
     bounds: t.Mapping[str, int],
-    claimed: t.Mapping[tuple[str, str, str], set[str]],
+    claimed: t.Mapping[_Device, set[str]],
 ) -> list[JsonObject]:
     """Return the row of each tenant, in the order of their names."""
     nodes_of: dict[str, list[JsonObject]] = collections.defaultdict(list)
@@ -308,28 +308,63 @@ def _overbooked(by_node: list[JsonObject]) -> list[str]:
     ]
 
 
-def _claimed(claims: t.Iterable[JsonObject], whose: Owners) -> tuple[dict[tuple[str, str, str], set[str]], list[Unread]]:
-    """Return whose claims have a device of Dynamic Resource Allocation, by driver, pool and device; tenants, or an empty name.
+# A device of Dynamic Resource Allocation: driver, pool and name.
+_Device = tuple[str, str, str]
+# A request of a claim: namespace and name of the claim, and name of the request.
+_Request = tuple[str, str, str]
 
-    Access for administration, and a share of a device that is given out in parts, keep it from no other claim.
+
+class _Claimed(t.NamedTuple):
+    """Whose claims have a device; tenants, or an empty name.
+
+    :ivar own: without the claims that a scheduler made for the GPUs of pods, which count as these pods'.
     """
 
-    def taken(item: JsonObject) -> list[tuple[tuple[str, str, str], str]]:
-        allocation = (item.get("status") or {}).get("allocation") or {}
+    all: dict[_Device, set[str]]
+    own: dict[_Device, set[str]]
+
+
+def _claimed(claims: t.Iterable[JsonObject], whose: Owners, served: t.Container[_Request]) -> tuple[_Claimed, list[Unread]]:
+    """Return whose claims have a device.
+
+    Access for administration, and a share of a device that is given out in parts, keep it from no other claim.
+
+    :arg served: requests by which pods have the GPUs that they ask for.
+    """
+
+    def taken(item: JsonObject) -> list[tuple[_Device, str, bool]]:
+        allocation, metadata = (item.get("status") or {}).get("allocation") or {}, item["metadata"]
         return [
-            ((one["driver"], one["pool"], one["device"]), whose.of(item))
+            (
+                (one["driver"], one["pool"], one["device"]),
+                whose.of(item),
+                (metadata["namespace"], metadata["name"], one.get("request")) in served,
+            )
             for one in (allocation.get("devices") or {}).get("results") or []
             if not one.get("adminAccess") and not one.get("shareID")
         ]
 
     found, unread = each(claims, lambda item: f"ResourceClaim {item['metadata']['namespace']}/{item['metadata']['name']}", taken)
-    claimed: dict[tuple[str, str, str], set[str]] = {}
-    for device, tenant in itertools.chain.from_iterable(found):
-        claimed.setdefault(device, set()).add(tenant)
+    claimed = _Claimed({}, {})
+    for device, tenant, of_pod in itertools.chain.from_iterable(found):
+        claimed.all.setdefault(device, set()).add(tenant)
+        if not of_pod:
+            claimed.own.setdefault(device, set()).add(tenant)
     return claimed, unread
 
 
-def _claimed_twice(claimed: t.Mapping[tuple[str, str, str], set[str]]) -> list[str]:
+def _served_by_claims(pods: t.Iterable[JsonObject], resource: str) -> set[_Request]:
+    """Return the requests of claims by which pods have devices of an extended resource (KEP-5004)."""
+    found = set()
+    for pod in pods:
+        status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+        for one in status.get("requestMappings") or []:
+            if one.get("resourceName") == resource:
+                found.add((pod["metadata"]["namespace"], str(status.get("resourceClaimName")), str(one.get("requestName"))))
+    return found
+
+
+def _claimed_twice(claimed: t.Mapping[_Device, set[str]]) -> list[str]:
     return [
         f"device {device} of pool {pool} ({driver}) is allocated to claims of {' and '.join(name or 'no tenant' for name in sorted(whose))}"
         for (driver, pool, device), whose in sorted(claimed.items())

@@ -18,6 +18,7 @@ from .._common.schema import Problems
 from .._common.values import JsonObject
 from .._desired.tenants import tenants_from
 from .._kai.values import parse_manifests
+from .._nodes.dra import list_nodes
 from .._tenant.lifecycle import read_all
 from .._tenant.status import Live
 from .._vcluster.classes import runtime_classes
@@ -96,7 +97,7 @@ class _Look:
     def __init__(self, kube: Kube, former: t.Mapping[str, JsonObject]) -> None:
         self._live = read_all(kube)
         self._configs = configs(kube).read
-        self._nodes = kube.list("v1", "Node")
+        self._nodes = list_nodes(kube)
         self._classes = runtime_classes(kube)
         self._kubernetes = kube.version()
         self._former = former

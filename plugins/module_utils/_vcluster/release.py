@@ -14,6 +14,7 @@ from .._common.errors import TenancyError
 from .._common.ownership import annotations_of
 from .._common.values import Change, JsonObject
 from .._helm.lifecycle import Edits
+from .._nodes.dra import list_nodes
 from . import validation
 from .facts import CILIUM, CONTROL_PLANE, CONTROL_PLANE_POLICY, RENDERED_ANNOTATION
 from .inventory import configs
@@ -107,7 +108,7 @@ class ChartRelease:
         """Refuse GPUs that another virtual cluster books without seeing this one."""
         key = f"{self.namespace}/{self.name}"
         found = configs(self.kube)
-        overlaps = collisions(self.kube.list("v1", "Node"), found.read | {key: asked.values}, only=key)
+        overlaps = collisions(list_nodes(self.kube), found.read | {key: asked.values}, only=key)
         if overlaps:
             raise TenancyError(
                 "node_selector: " + "; ".join(overlaps) + ". Give them different nodes, or a gpu_quota each that fit together.",

@@ -18,7 +18,9 @@ from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 
 def seen(version="v1.35.4", nodes=(), daemon_sets=(), webhooks=(), security_contexts=False):
-    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [], [], [])
+    return Seen(
+        version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [], [], [], []
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,7 @@ def test_all_that_is_told_of_a_cluster():
     assert gpu == {
         "name": "gpu-1",
         "gpus": 8,
+        "dra": False,
         "ready": True,
         "labels": {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"},
         "labelled_by": ["GKE"],
@@ -59,6 +62,7 @@ def test_all_that_is_told_of_a_cluster():
         "runtime_classes": {},
         "device_plugins": ["kube-system/nvidia-gpu-device-plugin"],
         "gpu_operator": False,
+        "dra_gpu_classes": [],
         "dra_gpu_nodes": [],
         "storage_classes": ["standard-rwo"],
         "default_storage_class": "standard-rwo",

@@ -65,6 +65,38 @@ def test_all_that_is_missing_is_said_at_once_with_the_line_that_mends_it():
     assert found[2].text.endswith(line)
 
 
+CLASS = item("resource.k8s.io/v1", "DeviceClass", "gpus") | {"spec": {"extendedResourceName": "nvidia.com/gpu"}}
+SLICE = item("resource.k8s.io/v1", "ResourceSlice", "s") | {
+    "spec": {"driver": "gpu.nvidia.com", "nodeName": "dra-1", "pool": {"name": "dra-1"}, "devices": [{"name": "gpu-0"}]}
+}
+BY_DRA = (node("dra-1"), CLASS, SLICE)
+SHARED = MappingProxyType({"name": "ml", "trust": "high", "gpu_nodes": {"names": ["dra-1"]}})
+
+
+def by_dra(shared="", **tenant):
+    cluster = report(read(Gke(*BY_DRA)))
+    variables = FITTING | ({"kubegpu_shared_scheduler": {"name": "kai", "version": shared}} if shared else {})
+    return placed(problems(cluster, *wanted(SHARED | tenant, **variables), shared))
+
+
+def test_gpus_by_a_device_class_alone_are_for_schedulers_of_the_host_cluster():
+    own = {"scheduler": {"name": "kai", "version": "v0.17.0"}, "queues": [{"name": "ml"}]}
+    assert by_dra() == []
+    assert by_dra(**own) == ["ml: gpus-by-dra"]
+    guest = {"scheduler": {"name": "kai", "shared": True}, "queues": [{"name": "ml"}]}
+    assert by_dra("v0.16.8", **guest) == ["ml: gpus-by-dra"]
+    assert by_dra("v0.17.0", **guest) == []
+    # The device plugin's node is another.
+    assert by_dra(gpu_nodes={"names": ["gpu-1"]}, **own) == []
+
+
+def test_gpus_of_a_driver_without_a_class_are_no_offer():
+    found = problems_of(SLICE, without=[("v1", "Node", "gpu-1")], **FITTING)
+    assert [one.code for one in found] == ["no-gpus"]
+    assert "gpu.nvidia.com offers the GPUs of dra-1 to ResourceClaims" in found[0].text
+    assert problems_of(*BY_DRA, tenant=SHARED, without=[("v1", "Node", "gpu-1")], **FITTING) == []
+
+
 def test_a_sandbox_needs_its_class():
     (found,) = problems_of(tenant={"name": "web", "trust": "partial", "sandbox": {"runtime_class": "kata"}}, **FITTING)
     assert found == Problem(

@@ -261,6 +261,18 @@ def test_devices_that_are_claimed_count_by_tenant():
     assert found["overlaps"] == ["device gpu-1 of pool n1 (gpu.nvidia.com) is allocated to claims of a and b"]
 
 
+def test_a_claim_for_the_gpus_that_a_pod_asks_for_counts_as_the_pods():
+    served = pod("p", "tenant-a", 1, "n1")
+    mapping = {"containerName": "c", "resourceName": "nvidia.com/gpu", "requestName": "gpu"}
+    served["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "gpu-0", "requestMappings": [mapping]}
+    claims = [claim("tenant-a", "gpu-0"), claim("tenant-a", "gpu-1")]
+    (row, _other) = ledger([node("n1", 2, "a")], [served], NAMESPACES, [], {}, claims)["tenants"]
+    assert (row["in_use"], row["claimed"]) == (1, 1)
+    mapping["resourceName"] = "deviceclass.resource.kubernetes.io/gpu"
+    (row, _other) = ledger([node("n1", 2, "a")], [served], NAMESPACES, [], {}, claims)["tenants"]
+    assert (row["in_use"], row["claimed"]) == (1, 2)
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(["tenant-a", "tenant-b", "default"]), st.integers(0, 3), st.booleans()), max_size=12),
     st.integers(0, 8),

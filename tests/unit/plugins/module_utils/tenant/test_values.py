@@ -114,8 +114,8 @@ def test_it_survives_the_way_through_a_module():
     assert wanted(tenants_from([tenant.data()])[0], {}) == wanted(tenant, {})
 
 
-@pytest.mark.parametrize(("trust", "part"), [("partial", True), ("high", False)])
-def test_policies_for_nodes_that_are_shared_are_part_of_it(monkeypatch, trust, part):
-    with_policies = of(trust=trust, gpu_nodes=NODES)
+@pytest.mark.parametrize(("nodes", "part"), [(NODES, True), ({"names": ["n1"]}, False)])
+def test_policies_for_nodes_that_are_shared_are_part_of_it(monkeypatch, nodes, part):
+    with_policies = of(trust="high", gpu_nodes=nodes)
     monkeypatch.setattr(values, "policies", lambda *_args: [])
-    assert (of(trust=trust, gpu_nodes=NODES) != with_policies) is part
+    assert (of(trust="high", gpu_nodes=nodes) != with_policies) is part

@@ -847,8 +847,12 @@ def test_who_is_not_trusted_sees_no_gpus_of_others_on_nodes_that_it_shares():
         return [note for note in (admits(world, kind) for kind in ("Policy", "PolicyBinding")) if note]
 
     assert admitted(trust="partial", gpu_quota=2, node_selector={"pool": "a"}) == ["GPUs that are asked for"] * 2
-    for less in ({"trust": "high"}, {"gpu_quota": None}, {"gpu_sharing": True}):
-        assert admitted(**({"trust": "partial", "gpu_quota": 2, "node_selector": {"pool": "a"}} | less)) == []
+    for less, said in (
+        ({"trust": "high"}, ["GPUs by the name nvidia.com/gpu"] * 2),
+        ({"gpu_sharing": True}, ["GPUs by the name nvidia.com/gpu"] * 2),
+        ({"gpu_quota": None}, []),
+    ):
+        assert admitted(**({"trust": "partial", "gpu_quota": 2, "node_selector": {"pool": "a"}} | less)) == said
 
 
 def test_a_sandbox_without_its_class_is_refused_before_anything_is_written():
