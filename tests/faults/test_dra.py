@@ -88,6 +88,10 @@ class Claimable(Existing):
             command += [f"--node-name={node}", f"--num-devices={EACH}"]
             self.on_node(node, "systemd-run", "--unit=dra-test-driver", *command)
 
+    def wait_for_devices(self) -> None:
+        """Wait until the driver offers its devices, which the kubelet takes back when it starts anew."""
+        until("the driver's devices", lambda: len(self.kube.list(*RESOURCE_SLICE)) == len(WORKERS))
+
     def open_gate(self) -> None:
         """Switch the feature gate on in the control plane and in the kubelets, as an administrator does."""
         for part in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
@@ -130,7 +134,7 @@ def _cluster(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             [str(cluster.helm_binary), "uninstall", plugin, f"--namespace={plugin}", f"--kubeconfig={cluster.kubeconfig}"]
         )
         cluster.start_driver(driver)
-        until("the driver's devices", lambda: len(cluster.kube.list(*RESOURCE_SLICE)) == len(WORKERS))
+        cluster.wait_for_devices()
         yield cluster
 
 
@@ -147,6 +151,7 @@ def test_tenants_without_a_scheduler_of_their_own_have_gpus_of_the_driver(cluste
     cluster.open_gate()
     until("the API server with the gate", lambda: cluster.offer(DRIVER, GPU))
     assert cluster.offer("unbounded", None)
+    cluster.wait_for_devices()
     cluster.want(kubegpu_tenants=[TEAM, OTHER])
     said = cluster.play("site")
     assert cluster.code == 0, said[-6000:]
