@@ -88,9 +88,13 @@ class Claimable(Existing):
             command += [f"--node-name={node}", f"--num-devices={EACH}"]
             self.on_node(node, "systemd-run", "--unit=dra-test-driver", *command)
 
-    def wait_for_devices(self) -> None:
-        """Wait until the driver offers its devices, which the kubelet takes back when it starts anew."""
-        until("the driver's devices", lambda: len(self.kube.list(*RESOURCE_SLICE)) == len(WORKERS))
+    def slices(self) -> frozenset[str]:
+        """Names of the ResourceSlices."""
+        return frozenset(one["metadata"]["name"] for one in self.kube.list(*RESOURCE_SLICE))
+
+    def wait_for_devices(self, former: frozenset[str] = frozenset()) -> None:
+        """Wait until the driver offers its devices; a kubelet that starts anew takes the former slices back."""
+        until("the driver's devices", lambda: len(self.slices() - former) == len(WORKERS))
 
     def open_gate(self) -> None:
         """Switch the feature gate on in the control plane and in the kubelets, as an administrator does."""
@@ -148,10 +152,11 @@ def test_without_the_gate_no_pod_gets_a_gpu_of_the_driver(cluster: Claimable) ->
 
 
 def test_tenants_without_a_scheduler_of_their_own_have_gpus_of_the_driver(cluster: Claimable) -> None:
+    former = cluster.slices()
     cluster.open_gate()
     until("the API server with the gate", lambda: cluster.offer(DRIVER, GPU))
     assert cluster.offer("unbounded", None)
-    cluster.wait_for_devices()
+    cluster.wait_for_devices(former)
     cluster.want(kubegpu_tenants=[TEAM, OTHER])
     said = cluster.play("site")
     assert cluster.code == 0, said[-6000:]
