@@ -47,6 +47,7 @@ FURTHER_FILES = {
     "_kind": {"host_files", "nodes"},
     "_kubeconfig": {"current"},  # the context that counts
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
+    "_nodes": {"dra"},  # GPUs that are offered otherwise than by the node
     # What is judged; then rules: on what a pod asks for, on pods that have a node, on gangs of Volcano, and on workloads without pods.
     "_pending": {"cluster", "asked", "node", "volcano", "workloads"},
     # The schedulers of node pools that queues are for.
