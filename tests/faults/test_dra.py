@@ -25,7 +25,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import gpu_ledger_info
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.dra import DEVICE_CLASS, RESOURCE_SLICE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_CLASS, RESOURCE_SLICE
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.faults.test_clusters import FOLDER, Existing, lab_options
 from ansible_collections.kubegpu.tenancy.tests.faults.test_drift import VCLUSTER

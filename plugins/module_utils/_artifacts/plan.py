@@ -15,7 +15,7 @@ from .._common.schema import Problems
 from .._common.values import Values, deep_merge
 from .._desired.tenants import tenants_from
 from .._desired.values import vcluster_values
-from .._device_plugin.facts import DRA_KIND, PROVIDERS
+from .._device_plugin.facts import PROVIDERS
 from .._device_plugin.values import chart_values as plugin_values
 from .._device_plugin.values import uses_dra
 from .._kai import facts as kai
@@ -23,6 +23,7 @@ from .._kai.validation import release
 from .._kai.values import chart_values as kai_values
 from .._kai.values import migrates_topologies
 from .._metrics.validation import reader
+from .._nodes.facts import DEVICE_CLASS
 from .._probe.plan import IMAGE
 from .._rehearsal.plan import IMAGE as SIMULATOR
 from .._vcluster import facts as vcluster
@@ -155,7 +156,7 @@ def _device_plugin(settings: Data, source: str) -> Installation:
         provider.repository,
         deep_merge(values, own),
         source,
-        api_versions=("/".join(DRA_KIND),) if uses_dra(own) else (),
+        api_versions=("/".join(DEVICE_CLASS),) if uses_dra(own) else (),
     )
 
 

@@ -165,6 +165,3 @@ POD_CHANGERS = {
     # github.com/apache/yunikorn-k8shim: pkg/admission
     "yunikorn-admission-controller-mutations": "YuniKorn names itself as the scheduler of pods, also of control planes and probes.",
 }
-
-# NVIDIA's driver for Dynamic Resource Allocation (kubernetes-sigs/dra-driver-nvidia-gpu).
-DRA_DRIVER = "gpu.nvidia.com"

@@ -11,7 +11,7 @@ import typing as t
 
 from .._common.errors import FORBIDDEN, ApiError
 from .._common.values import JsonObject
-from .._nodes.dra import DEVICE_CLASS, RESOURCE_SLICE
+from .._nodes.facts import DEVICE_CLASS, RESOURCE_SLICE
 from .._vcluster.facts import RUNTIME_CLASS
 from . import facts
 from .status import Seen

@@ -16,6 +16,7 @@ from .._common.pods import is_ready
 from .._common.values import JsonObject
 from .._kai.status import is_kai_webhook
 from .._nodes.dra import devices_by_node, offering, with_devices
+from .._nodes.facts import DRA_DRIVER
 from .._nodes.status import offered, untolerated
 from . import facts
 
@@ -72,7 +73,7 @@ def report(seen: Seen) -> JsonObject:
             {
                 item["spec"]["nodeName"]
                 for item in seen.resource_slices
-                if item["spec"].get("driver") == facts.DRA_DRIVER and item["spec"].get("nodeName")
+                if item["spec"].get("driver") == DRA_DRIVER and item["spec"].get("nodeName")
             }
         ),
         "dra_gpu_classes": sorted(map(name, classes)),

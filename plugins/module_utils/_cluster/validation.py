@@ -17,6 +17,7 @@ from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
 from .._kai.facts import FACTS, dotted
 from .._kai.validation import release
+from .._nodes.facts import DRA_DRIVER
 from .._nodes.status import tolerates
 from .._vcluster.validation import missing_sandbox
 from .._vcluster.values import backing_store, has_network_policies
@@ -137,7 +138,7 @@ def _offer(cluster: JsonObject) -> Problem | None:
     seen = f"The device plugins {plugins} run." if plugins else "No device plugin runs."
     if claimed := cluster["dra_gpu_nodes"]:
         seen += (
-            f" {facts.DRA_DRIVER} offers the GPUs of {', '.join(claimed)} to ResourceClaims, of which tenants have none: vCluster's sync of "
+            f" {DRA_DRIVER} offers the GPUs of {', '.join(claimed)} to ResourceClaims, of which tenants have none: vCluster's sync of "
             "claims needs a licence. From Kubernetes 1.36 on, a DeviceClass with extendedResourceName nvidia.com/gpu offers them to pods."
         )
     return Problem(

@@ -37,9 +37,6 @@ CONFIG_MAP = "kubegpu-device-plugin"
 STRATEGIES = {"time_slicing": "timeSlicing", "mps": "mps"}
 # Of the device plugin's chart (README, "With CUDA MPS").
 MPS_SINCE = "0.15.0"
-DRA_DRIVER = "gpu.nvidia.com"
-# The operator's chart refuses to render with Dynamic Resource Allocation unless the cluster serves this kind.
-DRA_KIND = ("resource.k8s.io/v1", "DeviceClass")
 
 TIME_SLICING_WARNING = (
     "Time-slicing isolates nothing: pods that share a GPU use all of its memory, see no bound on their part of its time, and a "

@@ -20,8 +20,9 @@ from .._helm.lifecycle import Edits, HelmRelease
 from .._metrics.facts import DCGM
 from .._metrics.lifecycle import check_reader, ensure_objects
 from .._metrics.plan import dcgm_objects
+from .._nodes.facts import DEVICE_CLASS, RESOURCE_SLICE
 from .._nodes.status import offered
-from .facts import CLUSTER_POLICY, DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
+from .facts import CLUSTER_POLICY, NODE_API, PROVIDERS, RUNTIME_CLASS
 from .plan import Plan, Relabel, plan, relabels
 from .status import complaints, holders, judge_offer, rivals, still_offered, unread
 from .values import has_configs, replicas_of, uses_dra
@@ -68,7 +69,7 @@ class DevicePlugin:
             self.release.inspect()
         upgrade = self.release.changes(version, wanted.values)
         if upgrade:
-            served = [f"{DRA_KIND[0]}/{DRA_KIND[1]}"] if wanted.dra and self.kube.served(*DRA_KIND) else []
+            served = [f"{DEVICE_CLASS[0]}/{DEVICE_CLASS[1]}"] if wanted.dra and self.kube.served(*DEVICE_CLASS) else []
             self.release.preview(chart, wanted.values, served)
         gpus = self._gpus_to_offer(wanted, nodes)
         for what, item in objects.items():
@@ -184,7 +185,7 @@ class DevicePlugin:
         return self.kube.list("v1", "Pod", self.namespace, self.provider.selector)
 
     def _probe_offer(self, gpus: dict[str, int], wanted: Plan) -> tuple[dict[str, int] | None, str]:
-        slices = self.kube.list("resource.k8s.io/v1", "ResourceSlice") if wanted.dra else None
+        slices = self.kube.list(*RESOURCE_SLICE) if wanted.dra else None
         daemon_sets = self._daemon_sets()
         offer = judge_offer(self.provider, gpus, self.kube.list("v1", "Node"), daemon_sets, self._pods(), slices)
         missing = [*unread(daemon_sets, wanted.values), *offer.missing]

@@ -16,8 +16,9 @@ from .._common.pods import is_ready, pod_problems
 from .._common.quantity import devices
 from .._common.text import shown
 from .._common.values import JsonObject, Values, value_at
+from .._nodes.facts import DRA_DRIVER
 from .._nodes.status import held, offered
-from .facts import DRA_DRIVER, FAILED, GPU_NODE, OPERAND_LABELS, PLUGIN_APP, PROVIDERS, Provider
+from .facts import FAILED, GPU_NODE, OPERAND_LABELS, PLUGIN_APP, PROVIDERS, Provider
 
 
 def is_gpu_node(labels: t.Mapping[str, str]) -> bool:

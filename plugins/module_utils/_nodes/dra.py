@@ -16,13 +16,11 @@ import typing as t
 
 from .._common.names import GPU_RESOURCE
 from .._common.values import JsonObject, value_at
+from .facts import DEVICE_CLASS, RESOURCE_SLICE
 from .status import offered
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
-
-DEVICE_CLASS = ("resource.k8s.io/v1", "DeviceClass")
-RESOURCE_SLICE = ("resource.k8s.io/v1", "ResourceSlice")
 
 # What a selector demands of a device, by CEL: its driver, or one of its attributes as text. Other terms are not read.
 _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")

@@ -16,3 +16,9 @@ CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 # and which pod got which (pkg/kubelet/cm/devicemanager of Kubernetes).
 DEVICE_PLUGINS_FOLDER = "/var/lib/kubelet/device-plugins"
 CHECKPOINT = "kubelet_internal_checkpoint"
+
+# Devices that drivers of Dynamic Resource Allocation offer, and the classes by which they are asked for.
+DEVICE_CLASS = ("resource.k8s.io/v1", "DeviceClass")
+RESOURCE_SLICE = ("resource.k8s.io/v1", "ResourceSlice")
+# NVIDIA's driver (kubernetes-sigs/dra-driver-nvidia-gpu).
+DRA_DRIVER = "gpu.nvidia.com"
