@@ -98,7 +98,7 @@ def _facts(found: JsonObject) -> dict[str, str]:
         "nodes": f"{found['nodes']}, with GPUs {len(found['gpu_nodes'])}",
         "RuntimeClasses": _listed(f"{name} (handler {handler})" for name, handler in found["runtime_classes"].items()),
         "device plugins": _listed(found["device_plugins"]),
-        "DeviceClasses of GPUs": _listed(found["dra_gpu_classes"]),
+        "DeviceClass of GPUs": found["dra_gpu_class"] or "none",
         "GPU operator": "yes" if found["gpu_operator"] else "no",
         "storage classes": _listed(storage),
         "ingress classes": _listed(found["ingress_classes"]),

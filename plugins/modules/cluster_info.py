@@ -114,7 +114,7 @@ gpu_nodes:
       type: int
       returned: always
     dra:
-      description: Whether a driver of Dynamic Resource Allocation offers them, by RV(dra_gpu_classes), and no device plugin.
+      description: Whether a driver of Dynamic Resource Allocation offers them, by RV(dra_gpu_class), and no device plugin.
       type: bool
       returned: always
     ready:
@@ -169,14 +169,18 @@ gpu_operator:
   description: Whether NVIDIA's GPU operator has a ClusterPolicy to act on.
   returned: success
   type: bool
-dra_gpu_classes:
+dra_gpu_class:
   description:
-    - DeviceClasses whose devices pods get by asking for C(nvidia.com/gpu), without a claim. Needs the feature gate DRAExtendedResource, on by
-      default from Kubernetes 1.36 on.
+    - DeviceClass whose devices pods get by asking for C(nvidia.com/gpu), without a claim. Needs the feature gate DRAExtendedResource, on by
+      default from Kubernetes 1.36 on. Null without one.
   returned: success
-  type: list
-  elements: str
-  sample: []
+  type: str
+  sample: gpu.nvidia.com
+dra_other_names:
+  description: DeviceClasses by the other names of resources with which pods get devices of NVIDIA's driver.
+  returned: success
+  type: dict
+  sample: {}
 dra_gpu_nodes:
   description: Nodes whose GPUs NVIDIA's driver for Dynamic Resource Allocation offers to claims. Tenants cannot make claims.
   returned: success

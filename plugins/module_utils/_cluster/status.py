@@ -15,7 +15,7 @@ from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_o
 from .._common.pods import is_ready
 from .._common.values import JsonObject
 from .._kai.status import is_kai_webhook
-from .._nodes.dra import devices_by_node, offering, with_devices
+from .._nodes.dra import offering, other_names, with_devices
 from .._nodes.facts import DRA_DRIVER
 from .._nodes.status import offered, untolerated
 from . import facts
@@ -56,14 +56,12 @@ class Seen:
 def report(seen: Seen) -> JsonObject:
     """Return what the cluster is and has, as module cluster_info documents it."""
     default = [name(item) for item in seen.storage_classes if annotations_of(item).get(facts.DEFAULT_CLASS) == "true"]
-    classes = offering(seen.device_classes)
-    nodes = with_devices(seen.nodes, devices_by_node(classes, seen.resource_slices))
-    claimable = {name(node) for node in nodes if offered(node)} - {name(node) for node in seen.nodes if offered(node)}
+    device_class = offering(seen.device_classes)
     return {
         "distribution": distribution(seen),
         "kubernetes_version": seen.version,
         "nodes": len(seen.nodes),
-        "gpu_nodes": [_gpu_node(node, claimable) for node in sorted(nodes, key=name) if offered(node) or _labelled_by(node)],
+        "gpu_nodes": _gpu_nodes(seen, device_class),
         "runtime_classes": {name(item): item["handler"] for item in seen.runtime_classes},
         "device_plugins": sorted(
             f"{item['metadata']['namespace']}/{name(item)}" for item in seen.daemon_sets if _offers_gpus(item)
@@ -76,7 +74,8 @@ def report(seen: Seen) -> JsonObject:
                 if item["spec"].get("driver") == DRA_DRIVER and item["spec"].get("nodeName")
             }
         ),
-        "dra_gpu_classes": sorted(map(name, classes)),
+        "dra_gpu_class": name(device_class) if device_class else None,
+        "dra_other_names": other_names(seen.device_classes, seen.resource_slices),
         "storage_classes": sorted(map(name, seen.storage_classes)),
         "default_storage_class": default[0] if default else None,
         "ingress_classes": sorted(map(name, seen.ingress_classes)),
@@ -107,16 +106,26 @@ def distribution(seen: Seen) -> str:
     return "unknown"
 
 
-def _gpu_node(node: JsonObject, claimable: t.Container[str]) -> JsonObject:
+def _gpu_nodes(seen: Seen, device_class: JsonObject | None) -> list[JsonObject]:
+    """Return the rows of nodes with GPUs, in name order.
+
+    :arg device_class: by which pods get the GPUs of a driver of Dynamic Resource Allocation.
+    """
+    by_name = {name(node): node for node in seen.nodes}
+    found = sorted(with_devices(seen.nodes, device_class, seen.resource_slices), key=name)
+    return [_gpu_node(by_name[name(node)], offered(node)) for node in found if offered(node) or _labelled_by(node)]
+
+
+def _gpu_node(node: JsonObject, gpus: int) -> JsonObject:
     """Return the row of a node with GPUs.
 
-    :arg claimable: names of the nodes whose GPUs a driver of Dynamic Resource Allocation offers.
+    :arg gpus: devices that it offers, or a driver of Dynamic Resource Allocation on it.
     """
     status = node.get("status", {})
     return {
         "name": name(node),
-        "gpus": offered(node),
-        "dra": name(node) in claimable,
+        "gpus": gpus,
+        "dra": bool(gpus) and not offered(node),
         "ready": is_ready(node),
         "labels": labels_of(node),
         "labelled_by": _labelled_by(node),

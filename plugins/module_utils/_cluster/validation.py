@@ -11,13 +11,13 @@ import json
 import typing as t
 
 from .._common.errors import Problem
-from .._common.names import NODE_POOL_LABEL
+from .._common.names import GPU_RESOURCE, NODE_POOL_LABEL
 from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
 from .._kai.facts import FACTS, dotted
 from .._kai.validation import release
-from .._nodes.facts import DRA_DRIVER
+from .._nodes.facts import DRA_DRIVER, GPU_PRESENT_LABEL
 from .._nodes.status import tolerates
 from .._vcluster.validation import missing_sandbox
 from .._vcluster.values import backing_store, has_network_policies
@@ -53,6 +53,7 @@ def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: st
     found += [missing_sandbox(tenant.runtime_class, tenant.name, cluster["runtime_classes"]) for tenant, _values in present]
     found += [_taints(cluster, tenant, values) for tenant, values in with_gpus]
     found += [_unseen(cluster, tenant, shared) for tenant, _values in with_gpus]
+    found += [problem for tenant, _values in present for problem in _named_otherwise(cluster, tenant)]
     # What the cluster lacks is said once, even if several tenants need it.
     return list(dict.fromkeys(filter(None, found)))
 
@@ -83,6 +84,11 @@ def notes(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) 
     if unready := [node["name"] for node in cluster["gpu_nodes"] if not node["ready"]]:
         # No problem, because it passes: site also runs while a node restarts.
         found.append(f"Nodes with GPUs that are not ready: {', '.join(unready)}. No pod starts there before they are.")
+    if unlabelled := [node["name"] for node in cluster["gpu_nodes"] if node["dra"] and GPU_PRESENT_LABEL not in node["labels"]]:
+        found.append(
+            f"Nodes whose GPUs a driver offers, without the label {GPU_PRESENT_LABEL}: {', '.join(unlabelled)}. While the driver restarts, they "
+            f"count as nodes without GPUs. Label them: kubectl label node {' '.join(unlabelled)} {GPU_PRESENT_LABEL}=true"
+        )
     handler = cluster["runtime_classes"].get(runtime_class)
     lacking = [
         node["name"] for node in cluster["gpu_nodes"] if node["runtime_handlers"] and handler not in node["runtime_handlers"]
@@ -135,31 +141,50 @@ def _offer(cluster: JsonObject) -> Problem | None:
         return None
     labelled = ", ".join(node["name"] for node in cluster["gpu_nodes"])
     plugins = ", ".join(cluster["device_plugins"])
+    mend = "Install NVIDIA's device plugin or GPU operator, by role kubegpu.tenancy.device_plugin or as your provider says."
     seen = f"The device plugins {plugins} run." if plugins else "No device plugin runs."
     if claimed := cluster["dra_gpu_nodes"]:
         seen += (
             f" {DRA_DRIVER} offers the GPUs of {', '.join(claimed)} to ResourceClaims, of which tenants have none: vCluster's sync of "
-            "claims needs a licence. From Kubernetes 1.36 on, a DeviceClass with extendedResourceName nvidia.com/gpu offers them to pods."
+            "claims needs a licence."
         )
+        mend = f"From Kubernetes 1.36 on, a DeviceClass with extendedResourceName {GPU_RESOURCE} offers them to pods. Without it, install NVIDIA's device plugin."
     return Problem(
         "no-gpus",
-        f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} Install NVIDIA's device plugin "
-        "or GPU operator, by role kubegpu.tenancy.device_plugin or as your provider says.",
+        f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} {mend}",
     )
 
 
 def _unseen(cluster: JsonObject, tenant: Tenant, shared: str) -> Problem | None:
     """Return why a tenant's scheduler would place no pod on GPUs that only a driver of Dynamic Resource Allocation offers."""
-    nodes = [node["name"] for node in cluster["gpu_nodes"] if node["dra"] and _may_get(tenant.gpu_nodes, node)]
-    if not nodes or tenant.scheduler is None or (tenant.shares_scheduler and release(shared).gpus_by_dra):
+    nodes = [node for node in cluster["gpu_nodes"] if node["gpus"] and _may_get(tenant.gpu_nodes, node)]
+    if not nodes or not all(node["dra"] for node in nodes) or tenant.scheduler is None:
+        return None
+    if tenant.shares_scheduler and (not shared or release(shared).gpus_by_dra):
         return None
     since = next(f"v{dotted(row.since)}" for row in FACTS["gpus_by_dra"] if row.value)
-    offer = f"{tenant.name}: the GPUs of {', '.join(nodes)} are offered by DeviceClass {', '.join(cluster['dra_gpu_classes'])} alone, of which "
+    names = ", ".join(node["name"] for node in nodes)
+    offer = f"{tenant.name}: the GPUs of {names} are offered by DeviceClass {cluster['dra_gpu_class']} alone, of which "
     why = f"KAI Scheduler {shared} knows nothing." if tenant.shares_scheduler else "no scheduler in a virtual cluster learns."
     return Problem(
         "gpus-by-dra",
         f"{offer}{why} Leave scheduler out, share the host cluster's KAI Scheduler {since} or later, or install NVIDIA's device plugin.",
     )
+
+
+def _named_otherwise(cluster: JsonObject, tenant: Tenant) -> list[Problem]:
+    """Return the other names by which a tenant's pods would get GPUs past its bound, or past its queues."""
+    if tenant.gpu_nodes.shared_gpus is None and not tenant.shares_scheduler:
+        return []
+    return [
+        Problem(
+            "gpus-by-other-name",
+            f"{tenant.name}: DeviceClass {device_class} offers GPUs as {name}, which no bound of the tenant counts. Remove that name from the "
+            f"class, or write quota: {{requests.{name}: 0}} for the tenant.",
+        )
+        for name, device_class in cluster["dra_other_names"].items()
+        if f"requests.{name}" not in tenant.quota
+    ]
 
 
 def _class(cluster: JsonObject, runtime_class: str) -> Problem | None:

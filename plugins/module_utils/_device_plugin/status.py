@@ -108,16 +108,18 @@ def judge_offer(
     """
     gpus: dict[str, int] = {}
     missing = []
+    kept_off = set()
     for node in nodes:
         name = node["metadata"]["name"]
         if not is_served(provider, labels_of(node)):
+            kept_off |= {name} if is_gpu_node(labels_of(node)) else set()
             continue
         gpus[name] = offered(node) if slices is None else in_slices(slices, name)
         enough = gpus[name] == wanted[name] if name in wanted else gpus[name] or mig_devices(node)
         if not enough:
             missing.append(f"{name} offers {gpus[name]} of {wanted.get(name, 'some')} GPUs")
-    missing += [f"{name} is not labelled as having GPUs" for name in sorted(wanted.keys() - gpus.keys())]
-    if not gpus:
+    missing += [f"{name} is not labelled as having GPUs" for name in sorted(wanted.keys() - gpus.keys() - kept_off)]
+    if not gpus and not kept_off:
         missing.append("no node is labelled as having GPUs")
     missing += [problem for problem in map(_unready, daemon_sets) if problem]
     return Offer(gpus, missing + pod_problems(pods) if missing else [])

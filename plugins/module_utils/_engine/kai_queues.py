@@ -12,6 +12,7 @@ from .._common.names import KAI_SCHEDULER_NAME
 from .._common.run import Result, Run
 from .._kai.validation import check_node_pools
 from .._kai.validation import release as find_release
+from .._nodes.dra import list_nodes
 from .._nodes.status import offered
 from .._queues.lifecycle import reconcile_queues
 from .._queues.validation import check_pools, parse
@@ -48,7 +49,7 @@ def reconcile(run: Run) -> Result:
 def _check_pools(run: Run, wanted: dict[str, Queue]) -> None:
     """Compare the node pools of queues with the nodes that have their labels."""
     gpus: dict[str, int] = {}
-    for node in run.kube.list("v1", "Node"):
+    for node in list_nodes(run.kube):
         gpus[pool_of(node)] = gpus.get(pool_of(node), 0) + offered(node)
     problems = check_pools(wanted, gpus)
     if run.params["quota_sums"] == "error":

@@ -20,6 +20,7 @@ from .._common.pods import event_time
 from .._common.quantity import whole
 from .._common.synced import virtual_name
 from .._common.values import JsonObject, utc_now
+from .._nodes.dra import list_nodes
 from .._queues.values import from_live, readable
 from . import facts, volcano
 from .cluster import Answer, Cluster, Key, key_name, key_of
@@ -76,7 +77,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     cluster = Cluster(
         scheduler=scheduler,
         pods=pods,
-        nodes=kube.list("v1", "Node"),
+        nodes=list_nodes(kube),
         groups=dict(groups),
         queues=from_live(queues),
         requests=dict(requests),

@@ -14,6 +14,7 @@ from ..._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, namespace
 from ..._common.pods import pod_state
 from ..._common.values import JsonObject
 from ..._common.wait import Deadline, wait_for
+from ..._nodes.dra import list_nodes
 from ..._nodes.status import node_selector, with_labels
 from ..._queues.validation import parse
 from ..._queues.values import leaves
@@ -85,7 +86,7 @@ class SharedProbe:
 
     def _shortage(self, check: Check) -> str:
         host = self.run.kube
-        nodes = with_labels(host.list("v1", "Node"), node_selector(self.tenant))
+        nodes = with_labels(list_nodes(host), node_selector(self.tenant))
         quotas = host.list("v1", "ResourceQuota", self.home)
         return shortage(
             check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(QUEUE_API_VERSION, QUEUE_KIND), quotas

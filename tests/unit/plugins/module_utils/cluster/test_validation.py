@@ -87,7 +87,24 @@ def test_gpus_by_a_device_class_alone_are_for_schedulers_of_the_host_cluster():
     assert by_dra("v0.16.8", **guest) == ["ml: gpus-by-dra"]
     assert by_dra("v0.17.0", **guest) == []
     # The device plugin's node is another.
-    assert by_dra(gpu_nodes={"names": ["gpu-1"]}, **own) == []
+    for nodes in ({"names": ["gpu-1"]}, {"count": 1}):
+        assert by_dra(gpu_nodes=nodes, **own) == []
+
+
+def test_other_names_of_gpus_need_a_bound_of_their_own():
+    other = item("resource.k8s.io/v1", "DeviceClass", "all") | {"spec": {"extendedResourceName": "example.com/gpu"}}
+    bounded = SHARED | {"gpu_nodes": {"names": ["gpu-1"], "shared_gpus": 1}}
+    found = problems_of(*BY_DRA, other, tenant=bounded, **FITTING)
+    assert [one.code for one in found] == ["gpus-by-other-name"]
+    assert "write quota: {requests.example.com/gpu: 0} for the tenant" in found[0].text
+    assert problems_of(*BY_DRA, other, tenant=bounded | {"quota": {"requests.example.com/gpu": 0}}, **FITTING) == []
+    assert problems_of(*BY_DRA, other, tenant=SHARED | {"gpu_nodes": {"names": ["gpu-1"]}}, **FITTING) == []
+
+
+def test_nodes_of_a_driver_without_the_label_are_named():
+    assert any("kubectl label node dra-1 nvidia.com/gpu.present=true" in note for note in notes_of(*BY_DRA, **FITTING))
+    labelled = node("dra-1", **{"nvidia.com/gpu.present": "true"})
+    assert not any("kubectl label" in note for note in notes_of(labelled, CLASS, SLICE, **FITTING))
 
 
 def test_gpus_of_a_driver_without_a_class_are_no_offer():

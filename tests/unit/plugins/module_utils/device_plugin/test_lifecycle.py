@@ -489,6 +489,7 @@ def test_a_node_from_which_the_operator_is_kept_has_to_offer_nothing(label: str)
     labels = {"nvidia.com/gpu.present": "true"}
     cluster = Cluster({"w1": 4, "w2": 0}, {"w1": labels, "w2": labels | {label: "false"}})
     assert present(cluster, provider="gpu_operator")["gpus"] == {"w1": 4}
+    assert present(cluster, provider="gpu_operator", expected_gpus={"w2": 4})["gpus"] == {"w1": 4}
     absent(cluster, provider="gpu_operator")
     # The plugin's own chart knows no such label.
     with pytest.raises(TenancyError, match="w2 offers 0 of some GPUs"):

@@ -27,7 +27,7 @@ OPTIONS = {"host_kubeconfig": None, "host_namespace": None} | {
 }
 UNAUTHORISED = "E1122 12:00:00.1 1 reflector.go:200] failed to list *v1.Pod: Unauthorized"
 # Events of pods, and those of what could not create one.
-LISTS = ["Pod", "Node", "PodGroup", "Queue", "BindRequest", "SchedulingShard", "Event", "Event"]
+LISTS = ["Pod", "Node", "ResourceSlice", "PodGroup", "Queue", "BindRequest", "SchedulingShard", "Event", "Event"]
 
 
 def pending(run, host=None):
