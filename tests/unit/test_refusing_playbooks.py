@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
 
 ML = {"name": "ml", "trust": "high", "scheduler": {"name": "kai", "version": "v0.16.8"}}
 WEB = {"name": "web", "trust": "high"}
+HPC = {"name": "hpc", "trust": "high", "scheduler": {"name": "volcano", "version": "1.10.0"}}
 
 
 @pytest.fixture(name="server")
@@ -30,7 +31,7 @@ def _site(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Si
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     site = Site(tmp_path)
     site.add("gpu1", server, kubegpu_tenants=[ML, WEB])
-    site.add("gpu2", server, kubegpu_tenants=[ML])
+    site.add("gpu2", server, kubegpu_tenants=[ML, HPC])
     return site
 
 
@@ -47,11 +48,12 @@ def rehearse(site: Site, *options: str, **variables: object) -> str:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("team-mll", "no tenant is called team-mll. Write one of gpu1/ml, gpu1/web, gpu2/ml."),
-        ("gpu2/web", "no tenant is called gpu2/web. Write one of gpu1/ml, gpu1/web, gpu2/ml."),
+        ("team-mll", "no tenant is called team-mll. Write one of gpu1/ml, gpu1/web, gpu2/ml, gpu2/hpc."),
+        ("gpu2/web", "no tenant is called gpu2/web. Write one of gpu1/ml, gpu1/web, gpu2/ml, gpu2/hpc."),
         ("ml", "several tenants are called ml. Write one of gpu1/ml, gpu2/ml."),
         # Which it has to find first.
         ("gpu1/web", "gpu1/web has no KAI Scheduler that runs."),
+        ("gpu2/hpc", "gpu2/hpc has no KAI Scheduler that runs."),
     ],
 )
 def test_a_name_that_is_no_tenants_or_several_is_refused(site: Site, server: Server, name: str, said: str) -> None:
