@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A tenant in gVisor, by gVisor's own shim for containerd, on a cluster of one node.
+"""Pods in gVisor, by gVisor's own shim for containerd, on a cluster of one node; and the check of a tenant's sandbox there.
 
 The shim lowers its OOM score, for which root in many containers lacks the capability: the lab's nodes cannot run it. So the node is a machine of its
 own. It has the kubelet and kube-proxy; the control plane's programs run beside it, because they would start too slowly where it is emulated.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -24,8 +25,7 @@ import yaml
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe, recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import joined
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import namespace_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import hosts_toml
 from ansible_collections.kubegpu.tenancy.tests.faults.api_server import ApiServer
@@ -50,24 +50,7 @@ PACKAGES = (
 BUSYBOX = "docker.io/library/busybox:1.37.0"
 # Seconds for each step on a machine that is emulated, by a computer that does something else.
 PATIENCE = 2400
-CLASS, NAMESPACE = "gvisor", "tenant-wall"
-TENANT: Object = {
-    "name": "wall",
-    "trust": "high",
-    "sandbox": {"runtime_class": CLASS},
-    # The node has no storage class.
-    "vcluster": {
-        "kubernetes_version": VERSIONS["kubernetes"],
-        "values": {
-            "controlPlane": {
-                "statefulSet": {
-                    "persistence": {"volumeClaim": {"enabled": False}},
-                    "probes": {"livenessProbe": {"enabled": False}},
-                }
-            }
-        },
-    },
-}
+CLASS, TENANT = "gvisor", "wall"
 RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
 CONTAINERD = f"""version = 2
 [plugins."io.containerd.grpc.v1.cri"]
@@ -217,28 +200,12 @@ class Cluster:
     """
 
     def __init__(self, machine: Machine, control_plane: ControlPlane, folder: Path) -> None:
-        self._machine, self._inventory = machine, folder / "hosts.yml"
         self.kernel = machine.run("uname -r").strip()
         config = yaml.safe_load(control_plane.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["proxy-url"] = machine.proxy
         kubeconfig = folder / "administrator.yml"
         kubeconfig.write_text(yaml.safe_dump(config))
-        self.folder, self.kube = folder, Kube.connect(kubeconfig=str(kubeconfig))
-        cache = Path(os.environ["KUBEGPU_CACHE"])
-        helm = next(cache.glob("programs/helm-v3.*/helm"))
-        self._environment = os.environ | {"PATH": f"{helm.parent}:{os.environ['PATH']}"}
-        host = {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-            "kubegpu_cluster_provider": "existing",
-            "kubegpu_kubeconfig": str(kubeconfig),
-            "kubegpu_charts": str(cache / "charts"),
-            "kubegpu_kubeconfig_dir": str(folder),
-            "vcluster_tenant_timeout": PATIENCE,
-            "kubegpu_tenants": [TENANT],
-        }
-        self._inventory.write_text(yaml.safe_dump({"kubegpu_clusters": {"hosts": {"gvisor": host}}}))
-        self.code = 0
+        self._kubeconfig, self.kube = kubeconfig, Kube.connect(kubeconfig=str(kubeconfig))
 
     def wait(self) -> None:
         """Wait until its node is ready."""
@@ -259,19 +226,25 @@ class Cluster:
             self.kube.delete("node.k8s.io/v1", "RuntimeClass", CLASS)
         self.kube.create({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": CLASS}, "handler": name})
 
-    def play(self, book: str) -> str:
-        """Run a playbook to its end; what it printed, also when it failed."""
-        command = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={self._inventory}"]
+    def checks(self) -> dict[str, tuple[str, str]]:
+        """What the check of a tenant's sandbox says: verdict and reason by the check's name."""
+        options = {
+            "kind": "sandbox",
+            "tenant": TENANT,
+            "runtime_class": CLASS,
+            "kubeconfig": str(self._kubeconfig),
+            "image": BUSYBOX,
+            "timeout": PATIENCE,
+        }
+        command = ["ansible", "localhost", "--module-name=kubegpu.tenancy.probe", f"--args={json.dumps(options)}"]
+        command += ["--extra-vars=ansible_python_interpreter={{ansible_playbook_python}}"]
+        environment = os.environ | {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "true", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
         done = subprocess.run(
-            command, cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
         )
-        self.code = done.returncode
-        return done.stdout + done.stderr
-
-    def kernel_of(self, pod: str) -> str:
-        """The release of the kernel that a pod of the tenant sees, by its name on this cluster."""
-        find = f"crictl ps --quiet --label io.kubernetes.pod.namespace={NAMESPACE} --label io.kubernetes.pod.name={pod}"
-        return self._machine.run(f"crictl exec $({find}) uname -r", PATIENCE).strip()
+        (task,) = (task for play in json.loads(done.stdout)["plays"] for task in play["tasks"])
+        said = task["hosts"]["localhost"]
+        return {one["name"]: (one["verdict"], one["reason"]) for one in said["results"]}
 
 
 @pytest.fixture(name="cluster", scope="module")
@@ -313,26 +286,14 @@ def test_a_pod_of_two_containers_runs_in_gvisor(machine: Machine) -> None:
     assert "runsc" not in machine.run(everything)
 
 
-def test_a_tenants_pod_that_names_no_class_runs_in_gvisor(cluster: Cluster) -> None:
+def test_the_check_of_a_sandbox_tells_gvisor_from_runc(cluster: Cluster) -> None:
+    """A class named gvisor passes where its handler leads there, and fails where it leads to plain runc."""
+    cluster.kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(TENANT)}})
     cluster.handler("runsc")
-    said = cluster.play("site")
-    assert cluster.code == 0, said[-6000:]
-    tenant = Kube.connect(kubeconfig=str(cluster.folder / "tenants/wall.yml"))
-    container = {"name": "c", "image": BUSYBOX, "command": ["sleep", "infinity"]}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    tenant.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "work", "namespace": "default"}, "spec": spec})
-
-    def ready() -> tuple[bool | None, str]:
-        live = tenant.get("v1", "Pod", "work", "default")
-        return (True, "") if live and is_ready(live) else (None, str(live))
-
-    wait_for("the pod", ready, Deadline(PATIENCE), 5.0)
-    assert cluster.kernel_of(joined("work", "x", "default", "x", "wall")).endswith("-gvisor")
-    assert not cluster.kernel.endswith("-gvisor")
-
-
-def test_a_class_named_gvisor_that_leads_to_runc_fails_the_verification(cluster: Cluster) -> None:
+    verdict, reason = cluster.checks()["sandbox kernel"]
+    assert verdict == "passed"
+    assert re.fullmatch(r"it sees kernel \S+-gvisor of another boot than that of node machine", reason)
     cluster.handler("runc")
-    said = cluster.play("verify")
-    assert cluster.code != 0
-    assert f"it sees the kernel of node machine, {cluster.kernel}: RuntimeClass gvisor is no sandbox there" in said
+    verdict, reason = cluster.checks()["sandbox kernel"]
+    assert verdict == "failed"
+    assert reason.startswith(f"it sees the kernel of node machine, {cluster.kernel}: RuntimeClass gvisor is no sandbox there.")
