@@ -28,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import namespace_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import hosts_toml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.tests.faults.api_server import ApiServer
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports
 from ansible_collections.kubegpu.tenancy.tests.machine.machines import ADDRESS, AROUND, PROXY, Machine
@@ -289,6 +290,7 @@ def test_a_pod_of_two_containers_runs_in_gvisor(machine: Machine) -> None:
 def test_the_check_of_a_sandbox_tells_gvisor_from_runc(cluster: Cluster) -> None:
     """A class named gvisor passes where its handler leads there, and fails where it leads to plain runc."""
     cluster.kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(TENANT)}})
+    cluster.kube.patch("v1", "Node", "machine", {"metadata": {"labels": node_selector(TENANT)}})
     cluster.handler("runsc")
     verdict, reason = cluster.checks()["sandbox kernel"]
     assert verdict == "passed"
