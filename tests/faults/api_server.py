@@ -133,7 +133,8 @@ class ApiServer:
 def garbage_collected(server: ApiServer, programs: Path) -> Iterator[None]:
     """Have Kubernetes' own controller remove what belongs to objects that are gone."""
     (port,) = free_ports(1)
-    command = [next(programs.glob("kubernetes-*/kube-controller-manager")), f"--kubeconfig={server.kubeconfig}"]
+    (program,) = programs.glob("kubernetes-*/kube-controller-manager")
+    command = [program, f"--kubeconfig={server.kubeconfig}"]
     command += ["--controllers=garbage-collector-controller", "--leader-elect=false", "--cert-dir=controllers"]
     command += ["--bind-address=127.0.0.1", f"--secure-port={port}"]
     with (server.folder / "controllers.log").open("w") as log:

@@ -148,7 +148,10 @@ def _offer(cluster: JsonObject) -> Problem | None:
             f" {DRA_DRIVER} offers the GPUs of {', '.join(claimed)} to ResourceClaims, of which tenants have none: vCluster's sync of "
             "claims needs a licence."
         )
-        mend = f"From Kubernetes 1.36 on, a DeviceClass with extendedResourceName {GPU_RESOURCE} offers them to pods. Without it, install NVIDIA's device plugin."
+        mend = (
+            f"From Kubernetes 1.36 on, a DeviceClass with extendedResourceName {GPU_RESOURCE} offers them to pods. Without it, install NVIDIA's "
+            "device plugin."
+        )
     return Problem(
         "no-gpus",
         f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} {mend}",
