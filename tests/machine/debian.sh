@@ -25,7 +25,7 @@ unpack() {
 }
 
 boot() {
-    local folder=$1 disk=$2 memory=$3 forward=() processor=(-accel tcg,thread=multi -cpu max) ports
+    local folder=$1 disk=$2 memory=$3 forward=() processor=(-accel "tcg,thread=multi" -cpu max) ports
     ! has_kvm || processor=(-accel kvm -cpu host)
     /sbin/mkfs.ext4 -q -d "$folder/root" "$folder/disk" "$disk"
     rm -r "$folder/root"
