@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Program
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies, queue_policies, record_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.values import Constraint, constraints
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, TENANT_LABEL
@@ -34,6 +32,7 @@ from ansible_collections.kubegpu.tenancy.tests.contract.pods import (
     VOID,
     pod,
 )
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import built
 
 # Its manager, and gator.
 GATEKEEPER = Program("gatekeeper", "v3.23.1", "github.com/open-policy-agent/gatekeeper/v3")
@@ -52,17 +51,9 @@ ADMINISTRATOR, KAI = "admin", f"system:serviceaccount:{KAI_NAMESPACE}:binder"
 SYNCER = f"system:serviceaccount:tenant-{SANDBOXED}:vc"
 
 
-def built() -> Builder:
-    """Build its programs once for the user's cache, as the lab's programs are."""
-    parts = Recipe((GATEKEEPER,), (), (), (), (), Image("", ()), (), {})
-    builder = Builder(parts, Path(os.environ["KUBEGPU_CACHE"]), Path(__file__).parent, print)
-    builder.build()
-    return builder
-
-
 @pytest.fixture(name="gator", scope="module")
 def _gator() -> str:
-    return str(built().program_dir(GATEKEEPER) / "gator")
+    return str(built(Path(__file__).parent, GATEKEEPER).program_dir(GATEKEEPER) / "gator")
 
 
 @dataclasses.dataclass

@@ -22,8 +22,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Program
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -35,6 +34,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values impor
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import sentences
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import built
 
 KUBECONFIG = os.environ.get("KUBEGPU_CONTRACT_KUBECONFIG")
 ROLE_FILES = Path(__file__).parents[2] / "lab/roles/lab/files"
@@ -84,10 +84,7 @@ def execute(args: list[str], *, data: str | None = None, environ_update: dict[st
 def program(version: str) -> Path:
     """Return helm of that version from the lab's cache."""
     helm = Program("helm", version, f"helm.sh/helm/{version[:2]}")
-    parts = Recipe((helm,), (), (), (), (), Image("", ()), (), {})
-    builder = Builder(parts, Path(os.environ["KUBEGPU_CACHE"]), ROLE_FILES, print)
-    builder.build()
-    return builder.program_dir(helm) / "helm"
+    return built(ROLE_FILES, helm).program_dir(helm) / "helm"
 
 
 @dataclasses.dataclass

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Program
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -29,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.faults.test_clusters import FOLDER, Existing, lab_options
 from ansible_collections.kubegpu.tenancy.tests.faults.test_drift import VCLUSTER
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import built
 
 TEST_DRIVER = Program("dra-test-driver", "v1.35.4", "k8s.io/kubernetes")
 DRIVER, GPU, EACH = "gpu.nvidia.com", "nvidia.com/gpu", 2
@@ -120,10 +120,7 @@ def until(what: str, holds: Callable[[], bool], seconds: float = 120) -> None:
 @pytest.fixture(name="driver", scope="module")
 def _driver() -> Path:
     """The driver's program, built once for the user's cache, as the lab's programs are."""
-    recipe = Recipe((TEST_DRIVER,), (), (), (), (), Image("", ()), (), {})
-    builder = Builder(recipe, Path(os.environ["KUBEGPU_CACHE"]), Path(__file__).parent, print)
-    builder.build()
-    return builder.program_dir(TEST_DRIVER) / "test-driver"
+    return built(Path(__file__).parent, TEST_DRIVER).program_dir(TEST_DRIVER) / "test-driver"
 
 
 @pytest.fixture(name="cluster", scope="module")

@@ -29,7 +29,6 @@ from ansible_collections.kubegpu.tenancy.tests.contract.test_gatekeeper import (
     OF_ITS_OWN,
     SANDBOXED,
     Request,
-    built,
     changes,
     creations,
     namespace,
@@ -42,6 +41,7 @@ from ansible_collections.kubegpu.tenancy.tests.faults.gatekeeper import AUDIT, W
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT
 from ansible_collections.kubegpu.tenancy.tests.faults.test_drift import ACCEPTED
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import built
 from ansible_collections.kubegpu.tenancy.tests.unit.test_rollout_playbook import awaited
 
 Object = dict[str, Any]
@@ -212,7 +212,7 @@ def render(server: ApiServer, folder: Path) -> Path:
 @pytest.fixture(name="cluster", scope="module")
 def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster whose tenants had objects before it had Gatekeeper, and which has no policies of the API server yet."""
-    builder, folder = built(), tmp_path_factory.mktemp("gatekeeper")
+    builder, folder = built(ROOT / "tests/contract", GATEKEEPER), tmp_path_factory.mktemp("gatekeeper")
     programs = builder.cache / "programs"
     program = builder.program_dir(GATEKEEPER) / "gatekeeper"
     manifests = builder.compiler.module_dir(GATEKEEPER) / "deploy/gatekeeper.yaml"

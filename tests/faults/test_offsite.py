@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Program
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Store
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import built
 
 # A server of S3 that checks signatures, with the objects in files.
 SERVER = Program("versitygw", "v1.8.0", "github.com/versity/versitygw")
@@ -42,10 +42,7 @@ RECORD = {
 @pytest.fixture(name="program", scope="module")
 def _program() -> Path:
     """The server, built once for the user's cache, as the lab's programs are."""
-    parts = Recipe((SERVER,), (), (), (), (), Image("", ()), (), {})
-    builder = Builder(parts, Path(os.environ["KUBEGPU_CACHE"]), Path(__file__).parent, print)
-    builder.build()
-    return builder.program_dir(SERVER) / SERVER.name
+    return built(Path(__file__).parent, SERVER).program_dir(SERVER) / SERVER.name
 
 
 def answers_at(port: int) -> bool:

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import NVIDIA_PROGRAMS, Image, Recipe, recipe
-from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import NVIDIA_PROGRAMS, recipe
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS, built
 
 NAMES = (*NVIDIA_PROGRAMS, "nvidia-container-runtime.cdi", "nvidia-device-plugin")
 
@@ -22,14 +20,11 @@ def main(folder: Path) -> None:
     chosen = tuple(
         program for program in recipe(VERSIONS, LAB).programs if program.name in ("nvidia-container-toolkit", "k8s-device-plugin")
     )
-    builder = Builder(
-        Recipe(chosen, (), (), (), (), Image("", ()), (), {}), Path(os.environ["KUBEGPU_CACHE"]), ROLE / "files", print
-    )
-    builder.build()
+    builder = built(ROLE / "files", *chosen)
     for program in chosen:
         for name in NAMES:
-            if (built := builder.program_dir(program) / name).exists():
-                shutil.copy(built, folder)
+            if (path := builder.program_dir(program) / name).exists():
+                shutil.copy(path, folder)
 
 
 if __name__ == "__main__":

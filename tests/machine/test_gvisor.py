@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe, recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Program, recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import namespace_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
@@ -32,7 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
 from ansible_collections.kubegpu.tenancy.tests.faults.api_server import ApiServer
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, free_ports
 from ansible_collections.kubegpu.tenancy.tests.machine.machines import ADDRESS, AROUND, PROXY, Machine
-from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS, built
 
 Object = dict[str, Any]
 GVISOR = Program("gvisor", "v0.0.0-20260905035102-160fafc42237", "gvisor.dev/gvisor")
@@ -104,15 +104,11 @@ ExecStart=/bin/sh -c 'echo Port {PROXY} > /run/tinyproxy.conf; exec tinyproxy -d
 """
 
 
-def built() -> tuple[Builder, Builder]:
+def both() -> tuple[Builder, Builder]:
     """Build what the lab has and what only this test needs once for the user's cache; the first has the lab's registry."""
-    cache = Path(os.environ["KUBEGPU_CACHE"])
-    versions = VERSIONS | {"kai": [], "frameworks": []}
-    more = Recipe((GVISOR, CRI_TOOLS), (), (), (), (), Image("", ()), (), {})
-    builders = Builder(recipe(versions, LAB), cache, ROLE / "files", print), Builder(more, cache, Path(__file__).parent, print)
-    for builder in builders:
-        builder.build()
-    return builders
+    lab = Builder(recipe(VERSIONS | {"kai": [], "frameworks": []}, LAB), Path(os.environ["KUBEGPU_CACHE"]), ROLE / "files", print)
+    lab.build()
+    return lab, built(Path(__file__).parent, GVISOR, CRI_TOOLS)
 
 
 def furnish(machine: Machine, lab: Builder, more: Builder) -> None:
@@ -143,7 +139,7 @@ def furnish(machine: Machine, lab: Builder, more: Builder) -> None:
 
 @pytest.fixture(name="machine", scope="module")
 def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    lab, more = built()
+    lab, more = both()
     with lab.server.serving(), Machine(tmp_path_factory.mktemp("machine")) as machine:
         machine.unpack(PACKAGES)
         furnish(machine, lab, more)

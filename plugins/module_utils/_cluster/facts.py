@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 
-CLUSTER_POLICY = ("nvidia.com/v1", "ClusterPolicy")
 SECURITY_CONTEXTS = ("security.openshift.io/v1", "SecurityContextConstraints")
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 

@@ -11,6 +11,7 @@ import typing as t
 
 from .._common.errors import FORBIDDEN, ApiError
 from .._common.values import JsonObject
+from .._device_plugin.facts import CLUSTER_POLICY
 from .._nodes.facts import DEVICE_CLASS, RESOURCE_SLICE
 from .._vcluster.facts import RUNTIME_CLASS
 from . import facts
@@ -44,7 +45,7 @@ def read(kube: Kube) -> Seen:
         storage_classes=kube.list("storage.k8s.io/v1", "StorageClass"),
         ingress_classes=kube.list("networking.k8s.io/v1", "IngressClass"),
         daemon_sets=kube.list("apps/v1", "DaemonSet"),
-        cluster_policies=kube.list(*facts.CLUSTER_POLICY),
+        cluster_policies=kube.list(*CLUSTER_POLICY),
         webhooks=_all(kube, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
         policies=allowed(lambda: _all(kube, "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")),
         policy_bindings=allowed(lambda: _all(kube, "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")),

@@ -15,7 +15,7 @@ from .._common.names import GPU_RESOURCE, NODE_POOL_LABEL
 from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
-from .._kai.facts import FACTS, dotted
+from .._kai.facts import first_with
 from .._kai.validation import release
 from .._nodes.facts import DRA_DRIVER, GPU_PRESENT_LABEL
 from .._nodes.status import tolerates
@@ -165,13 +165,13 @@ def _unseen(cluster: JsonObject, tenant: Tenant, shared: str) -> Problem | None:
         return None
     if tenant.shares_scheduler and (not shared or release(shared).gpus_by_dra):
         return None
-    since = next(f"v{dotted(row.since)}" for row in FACTS["gpus_by_dra"] if row.value)
     names = ", ".join(node["name"] for node in nodes)
     offer = f"{tenant.name}: the GPUs of {names} are offered by DeviceClass {cluster['dra_gpu_class']} alone, of which "
     why = f"KAI Scheduler {shared} knows nothing." if tenant.shares_scheduler else "no scheduler in a virtual cluster learns."
     return Problem(
         "gpus-by-dra",
-        f"{offer}{why} Leave scheduler out, share the host cluster's KAI Scheduler {since} or later, or install NVIDIA's device plugin.",
+        f"{offer}{why} Leave scheduler out, share the host cluster's KAI Scheduler {first_with('gpus_by_dra')} or later, or install "
+        "NVIDIA's device plugin.",
     )
 
 

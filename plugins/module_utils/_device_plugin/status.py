@@ -26,10 +26,9 @@ def is_gpu_node(labels: t.Mapping[str, str]) -> bool:
     return any(labels.get(key) == value for key, value in GPU_NODE.items())
 
 
-def is_served(provider: Provider, labels: t.Mapping[str, str]) -> bool:
-    """Tell whether a provider brings its pods to a node with these labels."""
-    kept_off = provider.name == "gpu_operator" and any(labels.get(key) == "false" for key in OPERAND_LABELS)
-    return is_gpu_node(labels) and not kept_off
+def is_kept_off(provider: Provider, labels: t.Mapping[str, str]) -> bool:
+    """Tell whether a provider brings no pods to a node with these labels, though it has GPUs."""
+    return provider.name == "gpu_operator" and any(labels.get(key) == "false" for key in OPERAND_LABELS)
 
 
 def rivals(provider: Provider, namespace: str, daemon_sets: list[JsonObject], deployments: list[JsonObject]) -> list[str]:
@@ -110,9 +109,11 @@ def judge_offer(
     missing = []
     kept_off = set()
     for node in nodes:
-        name = node["metadata"]["name"]
-        if not is_served(provider, labels_of(node)):
-            kept_off |= {name} if is_gpu_node(labels_of(node)) else set()
+        name, labels = node["metadata"]["name"], labels_of(node)
+        if not is_gpu_node(labels):
+            continue
+        if is_kept_off(provider, labels):
+            kept_off.add(name)
             continue
         gpus[name] = offered(node) if slices is None else in_slices(slices, name)
         enough = gpus[name] == wanted[name] if name in wanted else gpus[name] or mig_devices(node)

@@ -38,12 +38,13 @@ def reconcile(run: Run) -> Result:
     cluster = report(_read(run, tools))
     wanted = (cluster, tenants, run.params["runtime_class"])
     host = Host(kubernetes=cluster["kubernetes_version"])
-    judged = judge(tenants, shared.get("version", ""), host, run.params["accept_combinations"])
+    shared_version = shared.get("version", "")
+    judged = judge(tenants, shared_version, host, run.params["accept_combinations"])
     said = [*(f"{text}." for text in judged.untested), *(f"Accepted: {text}." for text in judged.accepted)]
     return {
         "changed": False,
         **cluster,
-        "problems": [problem.data() for problem in (*tools, *problems(*wanted, shared.get("version", "")), *judged.problems)],
+        "problems": [problem.data() for problem in (*tools, *problems(*wanted, shared_version), *judged.problems)],
         "notes": [*notes(*wanted), *said],
     }
 

@@ -713,6 +713,11 @@ def dotted(version: Version) -> str:
     return ".".join(map(str, version))
 
 
+def first_with(fact: str) -> str:
+    """Return the first version, as users name it, that has a fact."""
+    return f"v{dotted(next(row.since for row in FACTS[fact] if row.value))}"
+
+
 def facts_of(version: Version) -> dict[str, t.Any]:
     """Return the value of every fact for one version, by the fact's name."""
     return {name: next(row.value for row in reversed(rows) if row.since <= version) for name, rows in FACTS.items()}

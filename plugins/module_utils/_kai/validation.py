@@ -19,7 +19,6 @@ from .._common.values import JsonObject, Values, value_at
 from .._queues.values import Queue, from_live, levels
 from .facts import (
     END_OF_SUPPORT,
-    FACTS,
     HAZARD_NAMES,
     LINES,
     MEMORY_ADD_ON,
@@ -32,6 +31,7 @@ from .facts import (
     Version,
     dotted,
     facts_of,
+    first_with,
     hazards_of,
 )
 from .status import is_supported
@@ -177,11 +177,10 @@ def check_memory_limits(release: Release, gpu_sharing: bool, values: Values) -> 
     if not gpu_sharing:
         raise refusal("not-applicable", f"{here}: is about pods that share a GPU. Set gpu_sharing to true, too.")
     if release.memory_limit is None:
-        first = next(row for row in FACTS["memory_limit"] if row.value)
         raise refusal(
             "not-in-release",
-            f"{here}: KAI Scheduler {release.version} schedules fractions of a GPU, and does not limit their memory. v{dotted(first.since)} "
-            f"and later can, with {MEMORY_ADD_ON} on the host cluster.",
+            f"{here}: KAI Scheduler {release.version} schedules fractions of a GPU, and does not limit their memory. "
+            f"{first_with('memory_limit')} and later can, with {MEMORY_ADD_ON} on the host cluster.",
         )
     key, wanted = release.memory_limit
     if value_at(values, key) != wanted:
@@ -199,11 +198,11 @@ def check_memory_limits(release: Release, gpu_sharing: bool, values: Values) -> 
 def check_node_pools(release: Release, queues: t.Mapping[str, Queue]) -> None:
     """Refuse queues in node pools of a release with one scheduler for all nodes."""
     if not release.shard:
-        first = next(row.since for row in FACTS["shard"] if row.value)
         refuse(
             Problem(
                 "not-in-release",
-                f"queues.{queue.name}.node_pool: KAI Scheduler {release.version} has no node pools. v{dotted(first)} and later have.",
+                f"queues.{queue.name}.node_pool: KAI Scheduler {release.version} has no node pools. "
+                f"{first_with('shard')} and later have.",
             )
             for queue in queues.values()
             if queue.pool and not queue.parent
