@@ -27,9 +27,9 @@ from ._recipe import Chart, Image, Program, Recipe, Rootfs
 from ._registry import Registry
 from ._workshop import Workshop
 
-# What keeps one processor busy, or waits for the network, while programs are compiled: Debian's packages, and the C file of SQLite in kine. In this
-# order, what kine shares with other programs is compiled by then.
-BESIDE = ("root filesystem ", "program kine-")
+# Made beside the other programs, in this order: Debian's packages, which wait for the network; kine, whose SQLite is one C file; and vCluster, which
+# shares few packages with others. One of two processors would idle while a program's modules are fetched, and while it is linked.
+BESIDE = ("root filesystem ", "program kine-", "program vcluster-")
 # They are made of programs and root filesystems.
 LAST = ("chart ", "image ")
 
@@ -85,7 +85,7 @@ class Builder:
             )
             with self.server.serving(needed=any(name.startswith("image ") for name, _make in missing)):
                 self.workshop.side_by_side([step for step in steps if step not in (*beside, *last)], beside)
-                self.workshop.make(last)
+                self.workshop.side_by_side(last[::2], last[1::2])
             self.workshop.clear()
 
     def _steps(self) -> t.Iterator[tuple[str, t.Callable[[], bool], t.Callable[[], None]]]:
