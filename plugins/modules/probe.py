@@ -55,7 +55,7 @@ options:
         one of the tenant's nodes, its queue and its quota have one left. Of a tenant that shares nodes alone, only V(devices) can be checked.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy, connectivity, sandbox, kai_scheduling, kai_policies, volcano_scheduling, shared_scheduler]
+    choices: [web, gpu, image_pull, network_policy, connectivity, sandbox, kai_policies, shared_scheduler, kai_scheduling, volcano_scheduling]
     required: true
   tenant:
     description:

@@ -29,7 +29,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import GROUP_NOTE, POD_GROUP_KIND, QUEUE_API
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.facts import (
+    GROUP_NOTE,
+    POD_GROUP_KIND,
+    QUEUE_API,
+)
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_record
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.unit.manifests import templates

@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import JOB_API, QUEUE_API, QUEUE_KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.facts import JOB_API, QUEUE_API, QUEUE_KIND
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import Team as Workloads
 from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import example, install_job_set

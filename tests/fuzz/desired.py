@@ -22,10 +22,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest, written
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, Gate, parse_verdict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.plan import plan as volcano_plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import plan as volcano_plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import FOLDER
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite, frozen, outcome
 from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import ANYTHING, CHANGES, changed

@@ -24,10 +24,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecyc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import MOST, is_reserved
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, listed
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import groups_in_use
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import plan as volcano_plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.plan import groups_in_use
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.plan import plan as volcano_plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_pending_info, kai_queues_info
 from ansible_collections.kubegpu.tenancy.tests.fuzz import host
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite, outcome

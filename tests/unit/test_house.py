@@ -48,8 +48,8 @@ FURTHER_FILES = {
     "_kubeconfig": {"current"},  # the context that counts
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
     "_nodes": {"dra"},  # GPUs that are offered otherwise than by the node
-    # What is judged; then rules: on what a pod asks for, on pods that have a node, on gangs of Volcano, and on workloads without pods.
-    "_pending": {"cluster", "asked", "node", "volcano", "workloads"},
+    # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
+    "_pending": {"cluster", "asked", "node", "workloads"},
     # The schedulers of node pools that queues are for.
     "_queues": {"pools"},
     # The kinds, those with much to judge in a folder.
@@ -59,7 +59,6 @@ FURTHER_FILES = {
         "image_pull",
         "network_policy",
         "sandbox",
-        "volcano",
         "web",
         *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
         "kai_scheduling/memory",
@@ -68,6 +67,18 @@ FURTHER_FILES = {
     # The change, the trace, where that comes from, what is judged and measured at a look, what a scheduler costs, and what is
     # made of the rounds.
     "_rehearsal": {"change", "invariants", "look", "measures", "metrics", "model", "patterns", "recording", "verdict"},
+    # The interface, its table, and the families, those with much of their own in a folder.
+    "_schedulers": {
+        "family",
+        "families",
+        "kai",
+        "model",
+        *(
+            f"{path.parent.name}/{name}"
+            for path in sorted((PLUGINS / "module_utils/_schedulers").glob("*/family.py"))
+            for name in FILE_NAMES | {"family", "pending", "probe"}
+        ),
+    },
     # Kept evidence in place of series; what was read.
     "_usage": {"evidence", "model"},
     # Its parts; then what values would reach beyond their tenant.

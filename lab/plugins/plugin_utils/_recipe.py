@@ -16,8 +16,8 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as _kai_releases
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano import facts as _volcano
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano import facts as _volcano
 
 KAI_SERVICES = (
     "admission",

@@ -26,12 +26,13 @@ from .._metrics.validation import reader
 from .._nodes.facts import DEVICE_CLASS
 from .._probe.plan import IMAGE
 from .._rehearsal.plan import IMAGE as SIMULATOR
+from .._schedulers.families import family_of
 from .._vcluster import facts as vcluster
-from .._volcano.facts import REPOSITORY
 from .facts import PROGRAMS, Program
 
 if t.TYPE_CHECKING:
-    from .._desired.model import Scheduler, Tenant
+    from .._desired.model import Tenant
+    from .._schedulers.model import Scheduler
 
 Data = t.Mapping[str, t.Any]
 # Who needs something that is no tenant's.
@@ -176,4 +177,4 @@ def _vcluster(tenant: Tenant, source: str) -> Installation:
 
 def _other_scheduler(user: str, own: Scheduler, source: str) -> Installation:
     chart = (own.chart.rstrip("/").rpartition("/")[2], own.version, own.chart, own.repository)
-    return Installation(user, own.name, own.name, *chart, own.values, source if own.repository == REPOSITORY else "")
+    return Installation(user, own.name, own.name, *chart, own.values, source if family_of(own.name).brings(own) else "")

@@ -19,7 +19,8 @@ from .._vcluster.validation import check_skew
 from . import facts
 
 if t.TYPE_CHECKING:
-    from .._desired.model import Scheduler, Tenant
+    from .._desired.model import Tenant
+    from .._schedulers.model import Scheduler
 
 ACCEPT = "kubegpu_accept_combinations"
 

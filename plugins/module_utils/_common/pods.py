@@ -25,6 +25,17 @@ CRASH_LOOP_RESTARTS = 3
 _HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")
 
 
+class Answer(t.NamedTuple):
+    """Why a pod waits, or what is wrong with one that runs.
+
+    :ivar reason: a short name; ``message`` and ``advice``, a sentence each.
+    """
+
+    reason: str
+    message: str
+    advice: str
+
+
 def is_ready(item: JsonObject | None) -> bool:
     """Tell whether a Pod or a Node has the condition Ready."""
     conditions = ((item or {}).get("status") or {}).get("conditions") or []

@@ -70,6 +70,11 @@ def _cut(line: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def line(text: object) -> str:
+    """Return what others wrote as one printable line, without the full stop at its end."""
+    return shown(text or "").rstrip(" .")
+
+
 def pairs(values: t.Mapping[str, t.Any]) -> str:
     """Return labels as people write them, such as ``app=web, tier=2``."""
     return ", ".join(f"{key}={value}" for key, value in values.items())

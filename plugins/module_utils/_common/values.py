@@ -14,8 +14,21 @@ import typing as t
 JsonObject = dict[str, t.Any]
 Values = dict[str, t.Any]
 
+# Namespace and name of an object of Kubernetes' API.
+Key = tuple[str, str]
+
 # What changes, from what, to what; None stands for absent.
 Change = tuple[str, t.Any, t.Any]
+
+
+def key_of(item: JsonObject) -> Key:
+    """Return the namespace and name of an object; the namespace is empty where it has none."""
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def key_name(item: JsonObject) -> str:
+    """Return an object's name for messages, such as ``default/web-0``."""
+    return "/".join(filter(None, key_of(item)))
 
 
 def value_at(values: t.Any, path: str) -> t.Any:

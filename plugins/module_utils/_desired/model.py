@@ -12,8 +12,8 @@ import typing as t
 
 from .._common.names import HOST_SCHEDULER_LABEL, RUNTIME_CLASS
 from .._common.values import JsonObject, deep_merge
-from .._common.variables import KAI, VOLCANO
 from .._nodes.status import node_selector
+from .._schedulers.model import Scheduler
 from .._vcluster.facts import DEFAULT_VERSION
 
 # The shared KAI Scheduler leaves the pods alone that tenants' own KAI Schedulers place.
@@ -55,39 +55,6 @@ class VCluster:
     version: str = DEFAULT_VERSION
     kubernetes_version: str = ""
     values: JsonObject = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Scheduler:
-    """A scheduler as an inventory describes it: a tenant's own one, or the host cluster's that tenants share.
-
-    :ivar shared: whether it is the host cluster's KAI Scheduler; its release is then the cluster's.
-    """
-
-    name: str
-    version: str = ""
-    gpu_sharing: bool = False
-    gpu_memory_enforced: bool = False
-    accept_hazards: list[str] = dataclasses.field(default_factory=list)
-    values: JsonObject = dataclasses.field(default_factory=dict)
-    shared: bool = False
-    chart: str = ""
-    repository: str = ""
-
-    @property
-    def own_kai(self) -> bool:
-        """Whether it is a KAI Scheduler inside the tenant's virtual cluster."""
-        return self.name == KAI and not self.shared
-
-    @property
-    def volcano(self) -> bool:
-        """Whether it is a Volcano inside the tenant's virtual cluster."""
-        return self.name == VOLCANO
-
-    @property
-    def has_queues(self) -> bool:
-        """Whether it has queues inside the tenant's virtual cluster."""
-        return self.own_kai or self.volcano
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,6 +152,11 @@ class Platform:
     def host(self) -> str:
         """Host name of a tenant's API server, with {tenant} for the tenant's name; empty where it is reached by an address."""
         return str(self.api.get("host", ""))
+
+    @property
+    def of_schedulers(self) -> tuple[str, tuple[JsonObject, ...]]:
+        """What it asks of tenants' schedulers: the RuntimeClass and the tolerations."""
+        return self.runtime_class, self.tolerations
 
     def data(self) -> JsonObject:
         """Return what playbooks need of it as plain data."""

@@ -21,8 +21,9 @@ from .._device_plugin.facts import PROVIDERS
 from .._kai import validation as kai
 from .._kai.facts import Asked, Hazard
 from .._kai.values import chart_values, shares_gpus
+from .._schedulers.model import Scheduler
 from . import facts
-from .model import Cluster, Scheduler, Tenant
+from .model import Cluster, Tenant
 from .settings import Settings
 
 

@@ -10,20 +10,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.errors import TenancyError, check_all
+from .._common.errors import check_all
 from .._common.forms import is_object, label_problems
 from .._common.schema import Problems, named, plain, quoted
-from .._common.values import JsonObject, Values, value_at
+from .._common.values import JsonObject
 from .._common.variables import TEMPORARY, TENANTS
-from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
-from .._kai.facts import POOL_QUOTA
-from .._queues.validation import parse
+from .._schedulers.families import family_of
 from .._vcluster import validation as vc
 from .._vcluster.facts import LEAST_QUOTA
 from .._vcluster.reach import check_reach
-from .._volcano import validation as volcano
 from . import facts
-from .model import GpuNodes, Platform, Scheduler, Tenant, VCluster
+from .model import GpuNodes, Platform, Tenant, VCluster
 from .names import NAME, check_name, check_names, check_rivals
 from .oidc import check_issuer_port, with_issuer
 from .oidc import read as read_issuer
@@ -212,8 +209,8 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
             lambda: check_reach(values, tenant.name, tenant.trust, shares_nodes),
         ),
     )
-    needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if own and own.own_kai else [])]
-    needs += [(f"the scheduler of node pool {pool}", POOL_QUOTA) for pool in _pools(tenant)]
+    family = family_of(own.name) if own else None
+    needs = [("the control plane", LEAST_QUOTA), *(family.needs(own, tenant.queues) if family and own else [])]
     problems.ask(
         f"{path}.",
         lambda: check_all(
@@ -222,21 +219,6 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
             lambda: vc.check_expires(tenant.expires),
             lambda: vc.check_network(tenant.network, tenant.trust, vcluster.values),
             lambda: vc.check_room(values, *needs),
-            lambda: _check_volcano(own, values),
+            *([lambda: family.check_virtual_cluster(own, values)] if family and own else []),
         ),
     )
-
-
-def _pools(tenant: Tenant) -> list[str]:
-    """Return the node pools that its own KAI Scheduler serves; none where what is wrong with its queues is told elsewhere."""
-    if tenant.own_scheduler is None or not tenant.own_scheduler.own_kai:
-        return []
-    try:
-        return sorted({queue.pool for queue in parse(list(tenant.queues)).values() if queue.pool})
-    except TenancyError:
-        return []
-
-
-def _check_volcano(own: Scheduler | None, values: Values) -> None:
-    if own and own.volcano and own.version:
-        volcano.check_pod_security(own.version, value_at(values, "policies.podSecurityStandard"))

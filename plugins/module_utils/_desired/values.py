@@ -11,14 +11,12 @@ import typing as t
 
 from .._common.values import JsonObject, deep_merge, value_at
 from .._common.variables import KAI
-from .._kai.values import runtime_class_values
 from .._nodes.status import node_selector
 from .._vcluster.values import toleration_text, wanted
 from .facts import INGRESS, NODE_PORT
 
 if t.TYPE_CHECKING:
     from .._common.values import Values
-    from .._kai.facts import Release
     from .model import Platform, Tenant
 
 
@@ -97,12 +95,3 @@ def _api_values(api: JsonObject, host: str, names: tuple[str, ...]) -> Values:
         values = deep_merge(values, {"service": {"annotations": annotations}})
     sans = [host] if host else list(names)
     return values | ({"proxy": {"extraSANs": sans}} if sans else {})
-
-
-def scheduler_values(platform: Platform, release: Release, on_host: bool) -> Values:
-    """Return the values of a KAI Scheduler that the platform asks for, which the user's are merged over.
-
-    :arg on_host: it runs in the host cluster, where nothing takes the taints off nodes.
-    """
-    tolerations: Values = {"global": {"tolerations": list(platform.tolerations)}} if platform.tolerations and on_host else {}
-    return deep_merge(runtime_class_values(release, platform.runtime_class), tolerations)

@@ -11,29 +11,28 @@ import typing as t
 
 from .._adapters.kubernetes import Kube
 from .._common.errors import Problem, refuse
-from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
+from .._common.names import RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import connectivity, gpu, image_pull, network_policy, sandbox, volcano, web
+from .._probe import connectivity, gpu, image_pull, network_policy, sandbox, web
 from .._probe.kai_policies.facts import CHECKS as KAI_POLICIES
 from .._probe.kai_policies.lifecycle import probe as probe_kai_policies
-from .._probe.kai_scheduling.facts import CHECKS as KAI_SCHEDULING
-from .._probe.kai_scheduling.lifecycle import probe as probe_kai_scheduling
 from .._probe.lifecycle import Connect
-from .._probe.plan import IMAGE
+from .._probe.plan import KAI_OPTIONS, POD_OPTIONS
 from .._probe.shared_scheduler.lifecycle import probe as probe_shared_scheduler
 from .._probe.shared_scheduler.plan import CHECKS as SHARED_SCHEDULER
+from .._schedulers.families import FAMILIES
 from .._vcluster.values import NETWORK_ARGUMENT
 
+_OF_FAMILIES = [family.probe for family in FAMILIES.values() if family.probe]
 # The probe of each kind.
 KINDS: dict[str, t.Callable[[Run], Result]] = {
     "web": web.probe,
     "gpu": gpu.probe,
     "image_pull": image_pull.probe,
     "network_policy": network_policy.probe,
-    "kai_scheduling": probe_kai_scheduling,
     "kai_policies": probe_kai_policies,
-    "volcano_scheduling": volcano.probe,
     "sandbox": sandbox.probe,
+    **{probe.kind: probe.run for probe in _OF_FAMILIES},
 }
 # The kinds that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
@@ -41,20 +40,13 @@ KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
     "shared_scheduler": probe_shared_scheduler,
 }
 
-_PODS: Params = {"image": IMAGE, "tolerations": []}
-_KAI: Params = {
-    **_PODS,
-    "gpu_resource": GPU_RESOURCE,
-    "runtime_class": RUNTIME_CLASS,
-    "scheduler_name": KAI_SCHEDULER_NAME,
-}
 # In place of a default, of an option that has to be given.
 _REQUIRED = object()
 _TENANT: Params = {"tenant": _REQUIRED, "tenant_kubeconfig": _REQUIRED}
 # Options of each kind, with their defaults.
 OPTIONS: dict[str, Params] = {
     "web": {
-        **_PODS,
+        **POD_OPTIONS,
         "namespace": web.NAME,
         "timeout": 90,
         "scheduler_name": web.DEFAULT_SCHEDULER,
@@ -75,51 +67,34 @@ OPTIONS: dict[str, Params] = {
         "images": _REQUIRED,
     },
     "network_policy": {
-        **_PODS,
+        **POD_OPTIONS,
         "namespace": network_policy.NAME,
         "timeout": 180,
         "policy_timeout": network_policy.POLICY_TIMEOUT,
     },
     "connectivity": {
-        **_PODS,
+        **POD_OPTIONS,
         **_TENANT,
         "namespace": connectivity.NAME,
         "timeout": 120,
         "network": _REQUIRED,
     },
     "sandbox": {
-        **_PODS,
+        **POD_OPTIONS,
         "tenant": _REQUIRED,
         "timeout": 120,
         "runtime_class": _REQUIRED,
     },
-    "kai_scheduling": {
-        **_KAI,
-        "namespace": "kai-probe",
-        "timeout": 240,
-        "queues": [],
-        "checks": list(KAI_SCHEDULING),
-        "accept_hazards": [],
-        "node_selector": {},
-        "namespace_labels": {},
-        "max_age": None,
-    },
     "kai_policies": {
-        **_KAI,
+        **KAI_OPTIONS,
         "namespace": "kai-policy-probe",
         "timeout": 300,
         "checks": list(KAI_POLICIES),
         "node_selector": {},
         "namespace_labels": {},
     },
-    "volcano_scheduling": {
-        **_PODS,
-        "namespace": volcano.NAMESPACE,
-        "timeout": 120,
-        "queues": [],
-    },
     "shared_scheduler": {
-        **_KAI,
+        **KAI_OPTIONS,
         **_TENANT,
         "namespace": "kubegpu-shared-probe",
         "timeout": 120,
@@ -127,6 +102,7 @@ OPTIONS: dict[str, Params] = {
         "checks": list(SHARED_SCHEDULER),
         "accept_hazards": [],
     },
+    **{probe.kind: probe.options for probe in _OF_FAMILIES},
 }
 
 # The defaults are those of OPTIONS.

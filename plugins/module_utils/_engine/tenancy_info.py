@@ -25,7 +25,7 @@ from .._desired.tenants import tenants_from
 from .._metrics.lifecycle import may_have_rules
 from .._queues.status import counted, overview
 from .._tenant.facts import CHANGE, NOT_READ, VERIFY
-from .._tenant.lifecycle import compare_queues, compare_volcano_queues, holds_credentials, queues_of, read_all, shared_scheduler
+from .._tenant.lifecycle import compare_queues, holds_credentials, queues_of, read_all, shared_scheduler
 from .._tenant.status import Live, due, temporary
 from .._tenant.values import wanted
 from .._vcluster import facts as vc
@@ -150,11 +150,10 @@ def compare(
     has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else holds_credentials(config, live.secret)
     digest, last = wanted(tenant, params["settings"]), live.verified
     found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now, host)
-    own, queues = tenant.own_scheduler, None
-    if tenant.state == "present" and CHANGE not in found.work and own and own.has_queues and config:
+    queues = None
+    if tenant.state == "present" and CHANGE not in found.work and tenant.own_scheduler and config:
         # A user of the tenant may have changed them from within, which the host cluster does not show.
-        compare_inside = compare_volcano_queues if own.volcano else compare_queues
-        differing, queues = compare_inside(tenant, config, _ask)
+        differing, queues = compare_queues(tenant, config, _ask)
         found = differing if differing.work else found
     elif tenant.shares_scheduler and live.host_scheduler:
         queues = queues_of(tenant, shared_queues)

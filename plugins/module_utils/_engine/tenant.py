@@ -11,9 +11,9 @@ import typing as t
 
 from .._adapters.helm import Chart, find_chart
 from .._common.names import KAI_SCHEDULER_NAME
-from .._common.variables import VOLCANO
-from .._desired.model import Scheduler
 from .._desired.values import vcluster_options
+from .._schedulers.families import family_of
+from .._schedulers.model import Scheduler
 from .._tenant.facts import (
     FORMER_KAI,
     FORMER_SCHEDULERS,
@@ -26,7 +26,6 @@ from .._tenant.facts import (
     SCHEDULER,
     VIRTUAL_CLUSTER,
 )
-from .._volcano.facts import REPOSITORY
 from . import (
     chart_scheduler,
     former_schedulers,
@@ -34,10 +33,10 @@ from . import (
     kai_queues,
     kai_scheduler,
     rehearsal_gate,
+    scheduler_queues,
     tenant_nodes,
     vcluster,
     vcluster_kubeconfig,
-    volcano_queues,
 )
 from .work import Work
 
@@ -108,14 +107,16 @@ def _scheduler(work: Work) -> None:
     if own.own_kai:
         _own_kai(work, own)
         return
-    chart, timeout = Chart(own.chart, own.version, own.repository), work.params["timeout"]
-    if (own.chart, own.repository) == (VOLCANO, REPOSITORY):
-        chart = find_chart(work.params["chart_source"], VOLCANO, own.version, chart)
+    family, timeout = family_of(own.name), work.params["timeout"]
+    chart = Chart(own.chart, own.version, own.repository)
+    if family.brings(own):
+        chart = find_chart(work.params["chart_source"], own.chart, own.version, chart)
     options = {"name": own.name, "version": own.version, "values": own.values, "chart": chart.ref, "repository": chart.repo}
     work.do(SCHEDULER, "Install another scheduler by its chart", chart_scheduler, inside=True, timeout=timeout, **options)
-    if own.volcano:
+    if family.has_queues:
         title = "Bring the queues to what the tree says"
-        work.do(QUEUES, title, volcano_queues, inside=True, queues=list(work.tenant.queues), version=own.version, timeout=timeout)
+        asked = {"scheduler": own.name, "queues": list(work.tenant.queues), "version": own.version}
+        work.do(QUEUES, title, scheduler_queues, inside=True, timeout=timeout, **asked)
 
 
 def _own_kai(work: Work, own: Scheduler) -> None:

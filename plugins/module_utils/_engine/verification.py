@@ -8,17 +8,14 @@
 from __future__ import annotations
 
 from .._common.names import KAI_SCHEDULER_NAME
+from .._common.run import Params
 from .._common.variables import KAI
 from .._probe.status import record
+from .._schedulers.families import family_of
 from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SANDBOX, SHARED
 from .._tenant.status import results
 from . import probe, tenant_record
 from .work import Work
-
-# What every KAI Scheduler of a tenant is checked for.
-_KAI_CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit")
-# The hazard that check "burst" looks for. Where it is accepted, the check is not needed.
-_RACE = "#1103"
 
 
 def verify(work: Work, wanted: str) -> None:
@@ -30,35 +27,18 @@ def verify(work: Work, wanted: str) -> None:
 
 
 def _checks(work: Work) -> None:
-    """Check its own KAI Scheduler. Of the host cluster's scheduler, a tenant sees only that its pods are placed."""
+    """Check its own scheduler. Of one that has no probe, and of the host cluster's, a tenant sees only that its pods are placed."""
     own, scheduler, params = work.tenant.own_scheduler, work.tenant.scheduler, work.params
-    queues, image = list(work.tenant.queues), params["probe_image"] or None
-    if own and own.volcano:
-        title = "Check what Volcano does"
-        timeout = params["probe_timeout"]
-        work.do(CHECKS, title, probe, inside=True, kind="volcano_scheduling", queues=queues, image=image, timeout=timeout)
+    options: Params = {"queues": list(work.tenant.queues), "image": params["probe_image"] or None}
+    family = family_of(own.name) if own else None
+    if own and family and family.probe:
+        options = {**options, "timeout": params["probe_timeout"], **family.probe_options(own, params)}
+        work.do(CHECKS, f"Check what {family.title} does", probe, inside=True, kind=family.probe.kind, **options)
         return
-    if own is None or not own.own_kai:
-        placed_by = "" if scheduler is None else scheduler.name
-        name = KAI_SCHEDULER_NAME if placed_by == KAI else placed_by
-        title = "Verify that a web page is served, by pods that the tenant's scheduler places"
-        work.do(CHECKS, title, probe, inside=True, kind="web", image=image, queues=queues, scheduler_name=name or None)
-        return
-    checks = [*_KAI_CHECKS, *(["fraction"] if own.gpu_sharing else [])]
-    checks += ["burst"] if own.gpu_sharing and _RACE not in own.accept_hazards else []
-    work.do(
-        CHECKS,
-        "Check what KAI Scheduler does",
-        probe,
-        inside=True,
-        kind="kai_scheduling",
-        queues=queues,
-        checks=checks,
-        accept_hazards=own.accept_hazards,
-        image=image,
-        runtime_class=params["runtime_class"],
-        timeout=params["probe_timeout"],
-    )
+    placed_by = "" if scheduler is None else scheduler.name
+    name = KAI_SCHEDULER_NAME if placed_by == KAI else placed_by
+    title = "Verify that a web page is served, by pods that the tenant's scheduler places"
+    work.do(CHECKS, title, probe, inside=True, kind="web", scheduler_name=name or None, **options)
 
 
 def _policies(work: Work) -> None:

@@ -8,18 +8,13 @@
 from __future__ import annotations
 
 from .._common.run import Result, Run
-from .._volcano.lifecycle import reconcile_queues
-from .._volcano.validation import read_queues
+from .._common.variables import VOLCANO
+from . import scheduler_queues
 
-ARGUMENT_SPEC = {
-    "queues": {"type": "list", "elements": "dict", "required": True},
-    "version": {"type": "str", "default": ""},
-    "timeout": {"type": "int", "default": 120},
-}
+ARGUMENT_SPEC = {name: option for name, option in scheduler_queues.ARGUMENT_SPEC.items() if name != "scheduler"}
 
 
 def reconcile(run: Run) -> Result:
     """Check the queues, and write what differs."""
-    wanted = read_queues(run.params["queues"], run.params["version"])
-    reconcile_queues(run, wanted)
-    return run.result(leaves=list(wanted))
+    run.fill_in({"scheduler": VOLCANO})
+    return scheduler_queues.reconcile(run)

@@ -12,13 +12,14 @@ import re
 
 from .._common.names import FRACTION_NOTE, MEMORY_NOTE, NODE_POOL_LABEL, QUEUE_LABEL
 from .._common.ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
-from .._common.pods import is_ended
+from .._common.pods import Answer, is_ended
 from .._common.quantity import go_number, whole
 from .._common.synced import synced_from
-from .._common.values import JsonObject
+from .._common.text import line
+from .._common.values import JsonObject, key_of
 from .._queues.values import pool_of
 from . import facts
-from .cluster import Answer, Cluster, key_of, line, scheduler_of
+from .cluster import Cluster, scheduler_of
 
 # Objects that are named in one sentence.
 _NAMED = 9

@@ -17,34 +17,21 @@ import typing as t
 from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, POD_GROUP_NOTE, QUEUE_LABEL
 from .._common.ownership import annotations_of, labels_of, own
 from .._common.parties import each
+from .._common.pods import Answer
 from .._common.quantity import quantity, whole
-from .._common.text import shown
-from .._common.values import JsonObject
+from .._common.text import line
+from .._common.values import JsonObject, Key, key_name, key_of
 from .._kai.facts import Version, dotted
 from .._kai.status import scheduling_reasons
 from .._nodes.status import gpu_groups, held, is_reservation, offered
 from .._queues.values import Queue, ancestors, children_of, leaves, pool_of
 from . import facts
 
-# Namespace and name.
-Key = tuple[str, str]
-
 DEFAULT_SCHEDULER = "default-scheduler"
 
 _IMAGE_VERSION = re.compile(r":v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:@|$)", re.ASCII)
 # A pod's own message (pkg/scheduler/cache/status_updater): node pool and reason in front where there are any.
 _TOLD = re.compile(r"(?:Node-Pool '[^']*': )?(?:([A-Z][A-Za-z]+): )?(.*)")
-
-
-class Answer(t.NamedTuple):
-    """Why a pod waits, or what is wrong with one that runs.
-
-    :ivar reason: a short name; ``message`` and ``advice``, a sentence each.
-    """
-
-    reason: str
-    message: str
-    advice: str
 
 
 class SchedulerReason(t.NamedTuple):
@@ -58,25 +45,13 @@ class SchedulerReason(t.NamedTuple):
     details: JsonObject
 
 
-class Gang(t.NamedTuple):
-    """A gang of Volcano, its texts as they may be shown.
-
-    :ivar why: it waits; empty where it does not. ``above``: the first resource of which it needs more than its queue gets at most.
-    """
-
-    name: str
-    queue: str
-    why: str
-    above: str
-
-
 @dataclasses.dataclass(frozen=True)
 class Cluster:
     """What one reading of a cluster shows.
 
     :ivar scheduler: the name by which pods ask for KAI Scheduler.
     :ivar pods: all that have not succeeded; ``nodes``, all.
-    :ivar groups: PodGroups; ``volcano_gangs``, those of Volcano; ``requests``, BindRequests by their pod; ``events``, those of each pod by
+    :ivar groups: PodGroups; ``explained``, why pods wait, by pod, where another scheduler says it; ``requests``, BindRequests by their pod; ``events``, those of each pod by
         its UID, oldest first.
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
     :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label. None where
@@ -100,7 +75,7 @@ class Cluster:
     refused: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
     done: frozenset[str] = frozenset()
     host: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
-    volcano_gangs: dict[Key, Gang] = dataclasses.field(default_factory=dict)
+    explained: dict[Key, Answer] = dataclasses.field(default_factory=dict)
     outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
     gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
@@ -273,11 +248,6 @@ class Cluster:
         return next((told for told in self.scheduler_reasons(pod) if told.reason == reason), None)
 
 
-def key_of(item: JsonObject) -> Key:
-    """Return the namespace and name of an object."""
-    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
-
-
 def scheduler_of(pod: JsonObject) -> str:
     """Return the name of the scheduler that a pod asks for."""
     return str(pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
@@ -296,16 +266,6 @@ def group_key(pod: JsonObject) -> Key:
 def conditions_of(pod: JsonObject) -> list[JsonObject]:
     """Return a pod's conditions."""
     return pod["status"].get("conditions") or []
-
-
-def key_name(item: JsonObject) -> str:
-    """Return how an object is named in notes."""
-    return "/".join(filter(None, key_of(item)))
-
-
-def line(text: object) -> str:
-    """Return what others wrote as one printable line, without the full stop at its end."""
-    return shown(text or "").rstrip(" .")
 
 
 def _had_slices(node: JsonObject) -> tuple[str, str]:

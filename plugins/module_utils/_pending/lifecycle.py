@@ -16,14 +16,15 @@ from .._common.errors import TenancyError
 from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, SHARD
 from .._common.ownership import is_synced
 from .._common.parties import Unread, attempt, each, reason
-from .._common.pods import event_time
+from .._common.pods import Answer, event_time
 from .._common.quantity import whole
 from .._common.synced import virtual_name
-from .._common.values import JsonObject, utc_now
+from .._common.values import JsonObject, Key, key_name, key_of, utc_now
 from .._nodes.dra import list_nodes
 from .._queues.values import from_live, readable
-from . import facts, volcano
-from .cluster import Answer, Cluster, Key, key_name, key_of
+from .._schedulers.families import FAMILIES
+from . import facts
+from .cluster import Cluster
 from .status import last_error, report
 from .workloads import pods_of
 
@@ -73,7 +74,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     shards = kube.list(*SHARD)
     pools, odd_shards = each(shards, lambda item: f"SchedulingShard {key_name(item)}", _served)
     pods, odd_pods = each(kube.list("v1", "Pod", field_selector=_PODS), lambda item: f"pod {key_name(item)}", _pod)
-    gangs, odd_gangs = volcano.gangs(kube, pods)
+    told = [family.waiting(kube, pods) for family in FAMILIES.values()]
     cluster = Cluster(
         scheduler=scheduler,
         pods=pods,
@@ -86,9 +87,16 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         creators=creators,
         refused=refused,
         done=_done(kube, pods),
-        volcano_gangs=gangs,
+        explained={pod: answer for answers, _odd in told for pod, answer in answers.items()},
     )
-    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods, *odd_gangs]
+    return cluster, [
+        *odd_requests,
+        *odd_queues,
+        *odd_groups,
+        *odd_shards,
+        *odd_pods,
+        *(one for _answers, odd in told for one in odd),
+    ]
 
 
 def _pod(item: JsonObject) -> JsonObject:

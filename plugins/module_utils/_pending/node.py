@@ -13,10 +13,11 @@ import re
 import typing as t
 
 from .._common.parties import Unread, each
-from .._common.pods import ENDED, container_statuses, event_time
-from .._common.values import JsonObject, moment
+from .._common.pods import ENDED, Answer, container_statuses, event_time
+from .._common.text import line
+from .._common.values import JsonObject, Key, key_name, key_of, moment
 from . import facts
-from .cluster import Answer, Cluster, Key, key_name, key_of, line
+from .cluster import Cluster
 
 # --- between a virtual cluster and its host cluster ------------------------------------------------------------------
 

@@ -31,15 +31,15 @@ from .._common.names import (
 )
 from .._common.ownership import annotations_of, labels_of
 from .._common.parties import Unread, each
-from .._common.pods import container_statuses, event_time, held_by, is_ready, pod_state
+from .._common.pods import Answer, container_statuses, event_time, held_by, is_ready, pod_state
 from .._common.quantity import number, quantity
-from .._common.text import LONGEST_LINE, shown
-from .._common.values import JsonObject, moment
+from .._common.text import LONGEST_LINE, line, shown
+from .._common.values import JsonObject, Key, key_name, key_of, moment
 from .._kai.facts import OVER_LIMIT, dotted, facts_of
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpus_of, held, is_reservation
-from . import asked, facts, node, volcano, workloads
-from .cluster import Answer, Cluster, Key, SchedulerReason, conditions_of, group_key, key_name, key_of, line, scheduler_of
+from . import asked, facts, node, workloads
+from .cluster import Cluster, SchedulerReason, conditions_of, group_key, scheduler_of
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
 _LIMIT = re.compile(
@@ -91,6 +91,11 @@ def _too_large_for_its_size(pod: JsonObject, cluster: Cluster) -> Answer | None:
 
 def _short(amount: decimal.Decimal) -> str:
     return f"{amount.quantize(decimal.Decimal('0.001')).normalize():f}"
+
+
+def _explained(pod: JsonObject, cluster: Cluster) -> Answer | None:
+    """Answer for a pod by what another scheduler says of it."""
+    return cluster.explained.get(key_of(pod))
 
 
 def _of_another_scheduler(pod: JsonObject, cluster: Cluster) -> Answer | None:
@@ -403,7 +408,7 @@ RULES: tuple[Rule, ...] = (
     _gated,
     node.not_started,
     _too_large,
-    volcano.waiting,
+    _explained,
     _of_another_scheduler,
     _no_kai,
     _kai_down,

@@ -13,10 +13,11 @@ import typing as t
 from .._common.names import QUEUE_LABEL
 from .._common.ownership import labels_of
 from .._common.parties import each
-from .._common.pods import is_ended
+from .._common.pods import Answer, is_ended
 from .._common.quantity import whole
-from .._common.values import JsonObject
-from .cluster import Answer, Cluster, Key, key_name, key_of, line
+from .._common.text import line
+from .._common.values import JsonObject, Key, key_name, key_of
+from .cluster import Cluster
 from .node import refusal_of
 
 

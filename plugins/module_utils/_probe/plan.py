@@ -10,12 +10,21 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.names import GPU_RESOURCE
+from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.pods import pod_spec
+from .._common.run import Params
 from .._common.values import JsonObject
 
 # Of pods that need a shell, a web server and its client, but no GPU.
 IMAGE = "docker.io/library/busybox:1.37.0"
+# Options of module probe that several kinds take, with their defaults: about pods, and about pods of KAI Scheduler.
+POD_OPTIONS: Params = {"image": IMAGE, "tolerations": []}
+KAI_OPTIONS: Params = {
+    **POD_OPTIONS,
+    "gpu_resource": GPU_RESOURCE,
+    "runtime_class": RUNTIME_CLASS,
+    "scheduler_name": KAI_SCHEDULER_NAME,
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,18 +15,11 @@ from .._admission.values import constraints
 from .._common.names import namespace_of
 from .._common.values import JsonObject
 from .._desired.values import vcluster_options
-from .._kai.values import config_in
-from .._kai.values import namespace as kai_namespace
 from .._metrics.plan import kai_objects
-from .._queues.pools import plan_shards
-from .._queues.validation import parse
-from .._queues.values import manifest
-from .._schedulers.values import namespace as scheduler_namespace
+from .._schedulers.families import family_of
 from .._vcluster.facts import RENDERED_ANNOTATION
 from .._vcluster.lifecycle import pod_policies
 from .._vcluster.values import namespace_metadata, new_namespace, wanted
-from .._volcano.validation import read_queues
-from .._volcano.values import manifest as volcano_manifest
 from .facts import (
     CHART_FILE,
     CONSTRAINTS,
@@ -48,7 +41,7 @@ from .values import chart_reference, flux_kustomization, flux_objects, gatekeepe
 if t.TYPE_CHECKING:
     from .._admission.values import Constraint
     from .._artifacts.plan import Installation
-    from .._desired.model import Scheduler, Tenant
+    from .._desired.model import Tenant
 
 # Documents of files, by their paths in a folder.
 Documents = dict[str, list[JsonObject]]
@@ -94,7 +87,8 @@ def files(tenant: Tenant, charts: t.Sequence[Chart], target: Target) -> dict[str
     :arg charts: of its virtual cluster, then of its scheduler, if it has one of its own.
     """
     on_host, namespace = _on_host(tenant, target), namespace_of(tenant.name)
-    inside = _inside(tenant, tenant.own_scheduler, charts[-1].manifests) if tenant.own_scheduler else {}
+    own = tenant.own_scheduler
+    inside = _filled(family_of(own.name).documents(own, tenant.queues, charts[-1].manifests)) if own else {}
     beside: Documents = {}
     for name, chart in zip((VIRTUAL_CLUSTER, SCHEDULER), charts):
         if target.flux:
@@ -143,28 +137,9 @@ def _on_host(tenant: Tenant, target: Target) -> Documents:
     own = tenant.own_scheduler
     read_by = kai_objects(tenant.name, name, target.metrics) if target.metrics and own and own.own_kai else []
     found = {"namespace.yaml": [new_namespace(tenant.name, name, metadata)], POLICIES: policies, "metrics.yaml": read_by}
-    return {path: documents for path, documents in found.items() if documents}
+    return _filled(found)
 
 
-def _inside(tenant: Tenant, own: Scheduler, manifests: list[JsonObject]) -> Documents:
-    """Return what a tenant's virtual cluster has for its scheduler, beside the Helm release.
-
-    :arg manifests: of the scheduler's chart.
-    """
-    if own.own_kai:
-        queues = parse(list(tenant.queues))
-        shards = plan_shards(queues, [], [], "present", ()).create
-        # Hooks of the chart would make it, and do not run.
-        config = config_in(manifests)
-        found = {
-            "namespace.yaml": [kai_namespace(own.accept_hazards)],
-            "config.yaml": [config] if config else [],
-            "queues.yaml": [*shards, *map(manifest, queues.values())],
-        }
-    else:
-        queues = read_queues(list(tenant.queues), own.version) if own.volcano else {}
-        found = {
-            "namespace.yaml": [scheduler_namespace(own.name)],
-            "queues.yaml": list(map(volcano_manifest, queues.values())),
-        }
-    return {path: documents for path, documents in found.items() if documents}
+def _filled(documents: Documents) -> Documents:
+    """Return the files that have a document."""
+    return {path: found for path, found in documents.items() if found}

@@ -20,10 +20,10 @@ from .._common.schema import Problems, named
 from .._common.secrets import without_password
 from .._common.values import JsonObject, Values, value_at
 from .._desired.values import vcluster_options
-from .._kai.facts import RELEASE_NAME
 from .._kai.plan import Action, Move, Transition, actions
 from .._kai.validation import parse_installed
 from .._kai.validation import release as find_release
+from .._schedulers.families import family_of
 from .._vcluster import validation as vcluster
 from .._vcluster.facts import RESTORING, SCHEDULER_ANNOTATION
 from .._vcluster.lifecycle import pod_policies
@@ -34,7 +34,8 @@ from .values import chart_of
 
 if t.TYPE_CHECKING:
     from .._artifacts.plan import Installation
-    from .._desired.model import Scheduler, Tenant
+    from .._desired.model import Tenant
+    from .._schedulers.model import Scheduler
     from .._tenant.status import Live
 
 # Steps to a release of KAI Scheduler that a plain upgrade of its chart has, too, or can do without.
@@ -147,7 +148,8 @@ def _check_scheduler(own: Scheduler | None, hooks: bool, seen: Seen, demands: De
     """
     former, noted = seen.former, annotations_of(seen.live.namespace).get(SCHEDULER_ANNOTATION, "")
     kai = own is not None and own.own_kai
-    if (former.release and former.release != _release(own)) or (noted and not kai):
+    release_name = family_of(own.name).release_name(own) if own else ""
+    if (former.release and former.release != release_name) or (noted and not kai):
         text = f"the scheduler that there is, {former.release or 'KAI Scheduler'}, is to go, which Flux would install again. {_SITE_FIRST}"
         problems.add("needs-steps", "scheduler", text)
         return
@@ -164,11 +166,6 @@ def _check_scheduler(own: Scheduler | None, hooks: bool, seen: Seen, demands: De
             f"{release.version} needs CRDs or hooks that no file brings. Take v0.12.0 or later, and no migration of topologies."
         )
         problems.add("needs-steps", "scheduler.version", text)
-
-
-def _release(own: Scheduler | None) -> str:
-    """Return the Helm release of a tenant's own scheduler; empty without one."""
-    return "" if own is None else RELEASE_NAME if own.own_kai else own.name
 
 
 def _on_the_way(version: str, before: str) -> list[Problem]:

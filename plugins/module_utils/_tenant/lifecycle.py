@@ -15,23 +15,17 @@ from .._admission.facts import API_VERSION as ADMISSION
 from .._admission.facts import BINDING, POLICY
 from .._common.errors import TenancyError
 from .._common.kubeconfig import chosen
-from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, SHARD
+from .._common.names import KAI_NAMESPACE
 from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, annotations_of, is_owned
 from .._common.parties import attempt
 from .._common.synced import SYNCED_FROM_LABEL
-from .._common.text import shown
 from .._common.values import JsonObject
 from .._desired.model import Tenant
 from .._kai.status import scheduler_version
 from .._metrics.lifecycle import find_all
-from .._queues.plan import Change, plan
-from .._queues.pools import ShardPlan, have_pools, plan_shards
-from .._queues.status import counted
 from .._queues.validation import parse
+from .._schedulers.families import family_of
 from .._vcluster import facts as vc
-from .._volcano.facts import QUEUE_API
-from .._volcano.plan import plan as volcano_plan
-from .._volcano.validation import read_queues
 from . import facts, status
 from .status import Due, Live, Verified
 
@@ -39,13 +33,6 @@ if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
 Ask = t.Callable[[JsonObject, str], list[JsonObject]]
-
-SHARDS_PATH = f"/apis/{SHARD[0]}/schedulingshards"
-QUEUES_PATH = f"/apis/{QUEUE_API_VERSION}/queues"
-VOLCANO_QUEUES_PATH = f"/apis/{QUEUE_API}/queues"
-POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
-# Of what differs in a tenant's queues, as much is named as people read.
-_MOST_REASONS = 10
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
@@ -97,58 +84,12 @@ def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, l
     Its administrator decides what that answers, so every answer, even an error, is a reason of this tenant's.
 
     :arg ask: returns the items of a list at a path.
-    :returns: what there is to do for them, and the queues with what uses them; None where that cannot be read.
+    :returns: what there is to do for them, and the queues with what uses them; None where that is not or cannot be read.
     """
-    answers, unread = attempt("", lambda: [ask(config, path) for path in (QUEUES_PATH, POD_GROUPS_PATH)])
-    if answers is None:
-        return _queues_due(f"its queues cannot be read: {unread.why if unread else ''}"), None
-    live, groups = answers
-    queues, unread_parts = counted(live, groups)
-    reasons = [shown(one.sentence) for one in unread_parts[:_MOST_REASONS]]
-    reasons += _differing(lambda: plan(parse(list(tenant.queues)), queues, "exact"))
-    reasons += _differing_shards(tenant, queues, lambda: ask(config, SHARDS_PATH))
-    return _queues_due(*reasons), queues
-
-
-def _differing_shards(tenant: Tenant, queues: list[JsonObject], read: t.Callable[[], list[JsonObject]]) -> list[str]:
-    """Return a reason that names the SchedulingShards that differ, or why that cannot be told; none where all are as desired.
-
-    :arg read: returns the cluster's; it is called only where a queue is, or is to be, in a node pool.
-    """
-    try:
-        wanted = parse(list(tenant.queues))
-        shards = plan_shards(wanted, queues, read(), "exact", ()) if have_pools(wanted, queues) else ShardPlan()
-    except TenancyError as exc:
-        return [f"its SchedulingShards differ: {shown(exc.message)}"]
-    names = sorted([*(item["metadata"]["name"] for item in shards.create), *shards.delete])
-    return [f"its SchedulingShards differ: {_some(names)}"] if names else []
-
-
-def compare_volcano_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, None]:
-    """Compare the queues of a tenant's Volcano with the desired ones, as ``compare_queues``; what uses them is not read."""
-    answer, unread = attempt("", lambda: ask(config, VOLCANO_QUEUES_PATH))
-    if answer is None:
-        return _queues_due(f"its queues cannot be read: {unread.why if unread else ''}"), None
-    return _queues_due(*_differing(lambda: volcano_plan(read_queues(list(tenant.queues)), answer))), None
-
-
-def _differing(compare: t.Callable[[], list[Change]]) -> list[str]:
-    """Return a reason that names the queues that differ, or why that cannot be told; none where all are as desired."""
-    try:
-        names = sorted(change.name for change in compare())
-    except TenancyError as exc:
-        return [f"its queues differ: {shown(exc.message)}"]
-    return [f"its queues differ: {_some(names)}"] if names else []
-
-
-def _queues_due(*reasons: str) -> Due:
-    return Due((facts.CHANGE, facts.VERIFY), reasons) if reasons else Due()
-
-
-def _some(names: t.Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = f" and {len(names) - _MOST_REASONS} more" if len(names) > _MOST_REASONS else ""
-    return ", ".join(shown(name, 63) for name in names[:_MOST_REASONS]) + more
+    family = family_of(tenant.own_scheduler.name if tenant.own_scheduler else "")
+    found, unread = attempt("", lambda: family.compare_queues(tenant.queues, lambda path: ask(config, path)))
+    reasons, queues = found or ([f"its queues cannot be read: {unread.why if unread else ''}"], None)
+    return Due((facts.CHANGE, facts.VERIFY), tuple(reasons)) if reasons else Due(), queues
 
 
 def queues_of(tenant: Tenant, live: list[JsonObject]) -> list[JsonObject]:

@@ -13,9 +13,8 @@ from .._admission.plan import policies, record_policies
 from .._common.names import namespace_of
 from .._desired.model import Tenant
 from .._desired.values import vcluster_values
-from .._kai.validation import release
-from .._kai.values import chart_values
 from .._metrics.plan import kai_objects
+from .._schedulers.families import family_of
 from .._vcluster.values import added_image
 from .status import digest
 
@@ -34,7 +33,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     :arg settings: variables of roles that are set for the tenant's cluster.
     """
     own, values = tenant.own_scheduler, vcluster_values(tenant)
-    scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None
+    scheduler = family_of(own.name).default_values(own) if own else None
     # What they let in follows from the data; how they say it, from this collection.
     queues, shares_nodes = (() if tenant.shares_scheduler else None), tenant.gpu_nodes.shared_gpus is not None
     gpu_sharing = tenant.scheduler is not None and tenant.scheduler.gpu_sharing
@@ -45,7 +44,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     if not tenant.shares_scheduler:
         chosen.pop(_SHARED, None)
     metrics = chosen.pop(_METRICS, None)
-    read_by = [kai_objects(tenant.name, namespace_of(tenant.name), metrics)] if scheduler is not None and metrics else []
+    read_by = [kai_objects(tenant.name, namespace_of(tenant.name), metrics)] if own and own.own_kai and metrics else []
     # The nodes themselves are part of what the host cluster shows.
     data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}
     return digest([data, values, scheduler, guards, record_policies(tenant.name), chosen, *read_by])

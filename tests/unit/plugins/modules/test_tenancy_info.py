@@ -19,11 +19,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenancy_info as module
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi

@@ -4,17 +4,12 @@
 
 from __future__ import annotations
 
-import threading
-from types import SimpleNamespace
-
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, WaitTimeout
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.tenants import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenant as engine
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import verification
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.work import Work
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenants as module
+from ansible_collections.kubegpu.tenancy.tests.unit.parts import DEFAULTS, Parts
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 KAI = {"name": "kai", "version": "v0.16.8", "gpu_sharing": True, "values": {"token": "hunter2"}}
@@ -32,74 +27,6 @@ SHARING = {
     "scheduler": {"name": "kai", "shared": True},
     "queues": [{"name": "vision"}],
 }
-PARTS = (
-    "vcluster",
-    "vcluster_kubeconfig",
-    "kai_metrics",
-    "former_schedulers",
-    "chart_scheduler",
-    "kai_scheduler",
-    "kai_queues",
-    "rehearsal_gate",
-    "tenant_nodes",
-    "volcano_queues",
-)
-PROBES = ("probe", "tenant_record")
-DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
-    "kubeconfigs": "/k",
-    "kubeconfig": None,
-}
-
-
-class Parts:
-    """What takes the place of the parts, of which each is tested by itself: notes how it was called, and answers as it is told.
-
-    :ivar calls: name of the part, or the kind of a probe, kubeconfig, and the options that were given.
-    """
-
-    def __init__(self, monkeypatch) -> None:
-        self.calls = []
-        self.answers = {}
-        self._running = threading.local()
-        for name in (*PARTS, *PROBES):
-            file = engine if name in PARTS else verification
-            spec = getattr(file, name).ARGUMENT_SPEC
-            monkeypatch.setattr(file, name, SimpleNamespace(ARGUMENT_SPEC=spec, reconcile=self._part(name)))
-
-    def start(self, params, kubeconfig):
-        self._running.kubeconfig = kubeconfig
-        return Run(params)
-
-    def _part(self, name):
-        def reconcile(run):
-            called = run.params.get("kind", name)
-            self.calls.append((called, self._running.kubeconfig, run.params))
-            answer = self.answers.get(called, {})
-            if isinstance(answer, Exception):
-                raise answer
-            return {"changed": False, "diff": {"before": {}, "after": {}}} | answer
-
-        return reconcile
-
-    def bring(self, tenant, check_mode=False, state="", **params):
-        (wanted,) = tenants_from([tenant])
-        work = Work(self.start, wanted, DEFAULTS | params, check_mode)
-        engine.change(work, state)
-        return work.report
-
-    def verify(self, tenant, check_mode=False, **params):
-        (wanted,) = tenants_from([tenant])
-        work = Work(self.start, wanted, DEFAULTS | params, check_mode)
-        verification.verify(work, "digest")
-        return work.report
-
-    @property
-    def names(self):
-        return [name for name, _kubeconfig, _params in self.calls]
-
-    def options(self, part):
-        (found,) = [params for name, _kubeconfig, params in self.calls if name == part]
-        return found
 
 
 @pytest.fixture
@@ -399,10 +326,10 @@ HPC = {"name": "hpc", "trust": "high", "scheduler": {"name": "volcano", "version
 
 def test_volcano_gets_its_chart_then_its_queues(parts, tmp_path):
     parts.bring(HPC)
-    assert parts.names[-2:] == ["chart_scheduler", "volcano_queues"]
+    assert parts.names[-2:] == ["chart_scheduler", "scheduler_queues"]
     asked = parts.options("chart_scheduler")
     assert (asked["chart"], asked["repository"]) == ("volcano", "https://volcano-sh.github.io/helm-charts")
-    assert parts.options("volcano_queues")["queues"] == [{"name": "weather"}]
+    assert parts.options("scheduler_queues")["queues"] == [{"name": "weather"}]
 
 
 def test_volcanos_chart_comes_from_where_all_charts_come_from_unless_another_one_is_named(parts):

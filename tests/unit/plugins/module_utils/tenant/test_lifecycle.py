@@ -16,9 +16,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import BOUNDS, CHANGE, RECORD, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
-    POD_GROUPS_PATH,
-    QUEUES_PATH,
-    SHARDS_PATH,
     compare_queues,
     holds_credentials,
     queues_of,
@@ -151,6 +148,9 @@ def test_without_a_secret_none_leads_anywhere(secret):
 
 # --- queues ------------------------------------------------------------------------------------------------------
 
+QUEUES_PATH = "/apis/scheduling.run.ai/v2/queues"
+POD_GROUPS_PATH = "/apis/scheduling.run.ai/v2alpha2/podgroups"
+SHARDS_PATH = "/apis/kai.scheduler/v1/schedulingshards"
 (TENANT,) = tenants_from([desired("ml", queues=[{"name": "a", "children": [{"name": "b"}]}])])
 QUEUES = [manifest(queue) for queue in parse(list(TENANT.queues)).values()]
 

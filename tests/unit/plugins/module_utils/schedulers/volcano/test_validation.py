@@ -6,8 +6,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Refused, TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import RELEASES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import check_pod_security, read_queues, release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.facts import RELEASES
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.validation import (
+    check_pod_security,
+    read_queues,
+    release,
+)
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues, release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import chart_values, manifest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.validation import read_queues, release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.values import chart_values, manifest
 
 
 def spec(**amounts):

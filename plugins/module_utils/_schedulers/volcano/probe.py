@@ -15,22 +15,22 @@ import functools
 import math
 import typing as t
 
-from .._common.names import GPU_RESOURCE
-from .._common.pods import pod_spec, pod_state
-from .._common.quantity import quantity
-from .._common.values import JsonObject
-from .._common.wait import when_webhook_answers
-from .._volcano.facts import JOB_API, JOB_KIND, JOB_LABEL, NAME, OWN_QUEUES, POD_GROUP_KIND, QUEUE_API
-from .._volcano.validation import read_queues
-from .facts import FAILED, NOT_TRIED, PASSED
-from .kai_scheduling.plan import free_gpus
-from .lifecycle import PODS, await_verdicts, own_namespace
-from .plan import Settings
-from .status import Verdict, concluded, record, untried
+from ..._common.names import GPU_RESOURCE
+from ..._common.pods import pod_spec, pod_state
+from ..._common.quantity import quantity
+from ..._common.values import JsonObject
+from ..._common.wait import when_webhook_answers
+from ..._probe.facts import FAILED, NOT_TRIED, PASSED
+from ..._probe.kai_scheduling.plan import free_gpus
+from ..._probe.lifecycle import PODS, await_verdicts, own_namespace
+from ..._probe.plan import Settings
+from ..._probe.status import Verdict, concluded, record, untried
+from .facts import JOB_API, JOB_KIND, JOB_LABEL, NAME, OWN_QUEUES, POD_GROUP_KIND, QUEUE_API
+from .validation import read_queues
 
 if t.TYPE_CHECKING:
-    from .._common.run import Result, Run
-    from .._queues.values import Queue
+    from ..._common.run import Result, Run
+    from ..._queues.values import Queue
 
 NAMESPACE = "volcano-probe"
 GANG, TOO_LARGE, OVER_LIMIT = "gang", "gang too large", "over limit"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import JOB_API, JOB_LABEL, QUEUE_API
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.facts import JOB_API, JOB_LABEL, QUEUE_API
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import node

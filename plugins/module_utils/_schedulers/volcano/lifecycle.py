@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from .._queues.lifecycle import write_all
-from .._queues.validation import refuse_queues_in_use
+from ..._queues.lifecycle import write_all
+from ..._queues.validation import refuse_queues_in_use
 from .facts import POD_GROUP_KIND, QUEUE_API, QUEUE_KIND
 from .plan import groups_in_use, plan
 
 if t.TYPE_CHECKING:
-    from .._common.run import Run
-    from .._queues.values import Queue
+    from ..._common.run import Run
+    from ..._queues.values import Queue
 
 
 def reconcile_queues(run: Run, wanted: t.Mapping[str, Queue]) -> None:

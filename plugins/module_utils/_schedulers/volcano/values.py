@@ -11,12 +11,12 @@ import json
 import math
 import typing as t
 
-from .._common.ownership import OWNED_LABELS
-from .._common.values import JsonObject, Values
+from ..._common.ownership import OWNED_LABELS
+from ..._common.values import JsonObject, Values
 from .facts import ACTIONS, CAPABILITY, DESERVED, QUEUE_API, QUEUE_KIND, RESOURCES, TIERS, UNLIMITED_QUOTA
 
 if t.TYPE_CHECKING:
-    from .._queues.values import Queue
+    from ..._queues.values import Queue
     from .facts import Release
 
 _MEGABYTE = 10**6

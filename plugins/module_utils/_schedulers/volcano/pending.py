@@ -11,25 +11,35 @@ import collections
 import decimal
 import typing as t
 
-from .._common.ownership import annotations_of
-from .._common.parties import Unread, each
-from .._common.pods import held_by
-from .._common.quantity import quantity, whole
-from .._common.text import shown
-from .._common.values import JsonObject
-from .._volcano.facts import CAPABILITY, GROUP_NOTE, OWN_QUEUES, POD_GROUP_KIND, QUEUE_API, QUEUE_KIND, WAITS
-from .cluster import Answer, Gang, Key, key_name, key_of, line
+from ..._common.ownership import annotations_of
+from ..._common.parties import Unread, each
+from ..._common.pods import Answer, held_by
+from ..._common.quantity import quantity, whole
+from ..._common.text import line, shown
+from ..._common.values import JsonObject, Key, key_name, key_of
+from .facts import CAPABILITY, GROUP_NOTE, OWN_QUEUES, POD_GROUP_KIND, QUEUE_API, QUEUE_KIND, WAITS
 
 if t.TYPE_CHECKING:
-    from .._adapters.kubernetes import Kube
-    from .cluster import Cluster
+    from ..._adapters.kubernetes import Kube
 
 
-def gangs(kube: Kube, pods: t.Iterable[JsonObject]) -> tuple[dict[Key, Gang], list[Unread]]:
-    """Read the gangs of Volcano; nothing is asked where no pod is of one.
+class Gang(t.NamedTuple):
+    """A gang, its texts as they may be shown.
+
+    :ivar why: it waits; empty where it does not. ``above``: the first resource of which it needs more than its queue gets at most.
+    """
+
+    name: str
+    queue: str
+    why: str
+    above: str
+
+
+def waiting(kube: Kube, pods: t.Iterable[JsonObject]) -> tuple[dict[Key, Answer], list[Unread]]:
+    """Return why pods of gangs wait; nothing is asked where no pod is of one.
 
     :arg pods: of the cluster.
-    :returns: the gangs, and the objects that have not the form of their kind.
+    :returns: the answers by pod, and the objects that have not the form of their kind.
     """
     members = collections.defaultdict[Key, list[JsonObject]](list)
     for pod in pods:
@@ -44,7 +54,9 @@ def gangs(kube: Kube, pods: t.Iterable[JsonObject]) -> tuple[dict[Key, Gang], li
         return key_of(item), _gang(item, members.get(key_of(item), []), limits)
 
     found, odd = each(kube.list(QUEUE_API, POD_GROUP_KIND), lambda item: f"PodGroup {key_name(item)}", read)
-    return dict(found), [*odd_queues, *odd]
+    answers = {key: answer for key, gang in found if (answer := _answer(gang))}
+    told = {key_of(pod): answer for key, answer in answers.items() for pod in members[key]}
+    return told, [*odd_queues, *odd]
 
 
 def _group_key(pod: JsonObject) -> Key:
@@ -91,10 +103,9 @@ def _needs(members: t.Iterable[JsonObject], resource: str, least: int) -> decima
     return sum(sorted(held_by(pod["spec"], resource, ("requests", "limits")) for pod in members)[:least], decimal.Decimal(0))
 
 
-def waiting(pod: JsonObject, cluster: Cluster) -> Answer | None:
-    """Answer for a pod whose gang waits."""
-    gang = cluster.volcano_gangs.get(_group_key(pod))
-    if gang is None or not gang.why:
+def _answer(gang: Gang) -> Answer | None:
+    """Answer for the pods of a gang; None where it does not wait."""
+    if not gang.why:
         return None
     if gang.above:
         message = f"Its gang {gang.name} asks for more than queue {gang.queue} gets at most, of {gang.above}."

@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.errors import Problem, refusal, refuse
-from .._common.quantity import whole
-from .._common.schema import Problems, named
-from .._common.text import shown
-from .._queues.facts import DEFAULT_PRIORITY, DEFAULTS, TEXTS
-from .._queues.validation import parse
+from ..._common.errors import Problem, refusal, refuse
+from ..._common.quantity import whole
+from ..._common.schema import Problems, named
+from ..._common.text import shown
+from ..._queues.facts import DEFAULT_PRIORITY, DEFAULTS, TEXTS
+from ..._queues.validation import parse
 from .facts import NOT_KNOWN, OWN_QUEUES, RELEASES, RESOURCES, Release
 
 if t.TYPE_CHECKING:
-    from .._queues.values import Queue
+    from ..._queues.values import Queue
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.\d{1,3}")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from .._common.variables import VOLCANO
+from ..._common.variables import VOLCANO
 
 # Of the scheduler in pods, and by default of its chart, release and namespace.
 NAME = VOLCANO

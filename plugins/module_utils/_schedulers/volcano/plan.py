@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError
-from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
-from .._common.parties import each
-from .._common.text import legible
-from .._common.values import JsonObject, merge_patch
-from .._queues.lifecycle import MOST_UNREAD
-from .._queues.plan import Change
+from ..._common.errors import TenancyError
+from ..._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
+from ..._common.parties import each
+from ..._common.text import legible
+from ..._common.values import JsonObject, merge_patch
+from ..._queues.lifecycle import MOST_UNREAD
+from ..._queues.plan import Change
 from .facts import CAPABILITY, COMPLETED, DESERVED, OWN_QUEUES
 from .values import manifest
 
 if t.TYPE_CHECKING:
-    from .._queues.values import Queue
+    from ..._queues.values import Queue
 
 # Keys of a queue's spec that this collection writes.
 _PLAIN, _AMOUNTS = ("weight", "reclaimable"), (DESERVED, CAPABILITY)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Refused, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.volcano_queues import reconcile
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import QUEUE_API, QUEUE_KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.facts import QUEUE_API, QUEUE_KIND
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
