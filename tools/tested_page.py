@@ -23,7 +23,9 @@ CLAIMS = DOCS / "contributing/claims"
 RUNS = DOCS / "contributing/runs.yml"
 MARK = re.compile(r"\[✓\]\((?:[\w./-]*/)?what-is-tested\.md#([a-z0-9-]+)\)")
 # Tests that run with each change.
-ALWAYS = re.compile(r"tests/(unit|artifact|integration|sanity)\b|molecule/(lab|nvkind|device_plugin|docker_nvidia_runtime)\b")
+ALWAYS = re.compile(
+    r"tests/(unit|artifact|integration|sanity|faults/test_schedulers)\b|molecule/(lab|nvkind|docker_nvidia_runtime)\b"
+)
 
 HEAD = """# What is tested
 

@@ -55,15 +55,16 @@ class Team:
     """The tenant with a Volcano, from within.
 
     :ivar kube: of its administrator.
+    :arg inventory: file of the lab's variables, which are all but its tenants.
     """
 
-    def __init__(self, lab: Lab, inventory: Path, cluster: Cluster) -> None:
+    def __init__(self, lab: Lab, inventory: Path, cluster: Cluster, variables: dict[str, Any]) -> None:
         self.lab, self.cluster = lab, cluster
-        self._inventory = inventory
+        self._inventory, self._variables = inventory, variables
         self.kube = Kube.connect(kubeconfig=str(cluster.kubeconfig.parent / "tenants/hpc.yml"))
 
     def describe(self, *tenants: dict[str, Any]) -> None:
-        self._inventory.write_text(json.dumps(VARIABLES | {"kubegpu_tenants": list(tenants)}))
+        self._inventory.write_text(json.dumps(self._variables | {"kubegpu_tenants": list(tenants)}))
 
     def placed(self, job: str) -> dict[str, int]:
         """How many pods of a job run on each node."""
@@ -109,7 +110,7 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     inventory.write_text(json.dumps(VARIABLES))
     with Lab(NAME, f"--extra-vars=@{inventory}") as lab:
         lab.site()
-        team = Team(lab, inventory, Cluster(lab, Path(os.environ["KUBEGPU_CACHE"])))
+        team = Team(lab, inventory, Cluster(lab, Path(os.environ["KUBEGPU_CACHE"])), VARIABLES)
         team.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}})
         yield team
 
