@@ -52,7 +52,10 @@ class ActionModule(ActionBase):
             if missing and not self._task.check_mode:
                 builder.build()
             if args["host_image"]:
-                with open(args["host_image"], "wb") as out:
+                file = Path(args["host_image"])
+                # A cache that was copied here has no folder for it.
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with open(file, "wb") as out:
                     builder.write_image_tar(parts.host, out)
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
