@@ -51,8 +51,8 @@ class Cluster:
 
     :ivar scheduler: the name by which pods ask for KAI Scheduler.
     :ivar pods: all that have not succeeded; ``nodes``, all.
-    :ivar groups: PodGroups; ``explained``, why pods wait, by pod, where another scheduler says it; ``requests``, BindRequests by their pod; ``events``, those of each pod by
-        its UID, oldest first.
+    :ivar groups: PodGroups; ``requests``, BindRequests by their pod; ``events``, those of each pod by its UID, oldest first.
+    :ivar explained: why pods wait, by pod, where another scheduler than KAI says it.
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
     :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label. None where
         one of these could not be read.
