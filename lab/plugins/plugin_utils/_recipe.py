@@ -710,7 +710,7 @@ def _rootfs(host_release: str, programs: _Programs) -> tuple[Rootfs, ...]:
     network = ("iptables", "nftables", "iproute2", "conntrack", "kmod", "ca-certificates")
     return (
         Rootfs("busybox", ("busybox-static",), variant="extract", customize="busybox.sh"),
-        Rootfs("base", network),
+        Rootfs("base", network, customize="iptables-of-kernel.sh"),
         # The script of Volcano's image is for Alpine's shell, which knows more than Debian's.
         *(Rootfs("openssl", ("openssl", "ca-certificates"), customize="bash-as-sh.sh") for _program in programs.volcano),
         Rootfs(
