@@ -67,11 +67,10 @@ FURTHER_FILES = {
     # The change, the trace, where that comes from, what is judged and measured at a look, what a scheduler costs, and what is
     # made of the rounds.
     "_rehearsal": {"change", "invariants", "look", "measures", "metrics", "model", "patterns", "recording", "verdict"},
-    # The interface, its table, and the families, those with much of their own in a folder.
+    # The interface, its table, and a folder for each family.
     "_schedulers": {
         "family",
         "families",
-        "kai",
         "model",
         *(
             f"{path.parent.name}/{name}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import typing as t
 
 from .documents import DEEPEST
@@ -155,12 +156,17 @@ def check_least(options: t.Mapping[str, t.Any], least: t.Mapping[str, float]) ->
     refuse(Problem("out-of-range", f"{name}: must be {bound}, not {quoted(found[name])}.") for name, bound in bounds.items())
 
 
+# Half of a character that UTF-16 writes as two.
+_LONE = re.compile("[\ud800-\udfff]")
+
+
 def plain(value: t.Any, problems: Problems | None = None, root: str = "") -> t.Any:
     """Return a value with dictionaries and lists of Python's own: Ansible's templated ones cannot be copied.
 
     All data of users comes through here first. What comes out can be copied, merged and written as JSON.
 
-    :arg problems: gets what is wrong: keys that are no texts, which are left out, and numbers that are none of Kubernetes', which become 0.
+    :arg problems: gets what is wrong: keys that are no texts, which are left out, numbers that are none of Kubernetes', which become 0, and texts
+        that cannot be written, which become empty.
         None has it raised.
     :arg root: the value's path.
     :raises TenancyError: where it is nested deeper than DEEPEST, holds itself, or has more values than any inventory.
@@ -193,6 +199,9 @@ def _plain(value: t.Any, place: _Place, level: int, count: t.Iterator[int], prob
         text = f"{quoted(value)} is no number from -2^63 to 2^63, which is all that Kubernetes knows."
         problems.add("out-of-range", _path(place), text)
         return 0
+    if isinstance(value, str) and _LONE.search(value):
+        problems.add("wrong-type", _path(place), "holds half of a character, which no file of text can have.")
+        return ""
     return value
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import re
 import typing as t
 
@@ -74,7 +75,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     shards = kube.list(*SHARD)
     pools, odd_shards = each(shards, lambda item: f"SchedulingShard {key_name(item)}", _served)
     pods, odd_pods = each(kube.list("v1", "Pod", field_selector=_PODS), lambda item: f"pod {key_name(item)}", _pod)
-    told = [family.waiting(kube, pods) for family in FAMILIES.values()]
+    explained, unexplained = _explained(kube, pods)
     cluster = Cluster(
         scheduler=scheduler,
         pods=pods,
@@ -87,7 +88,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         creators=creators,
         refused=refused,
         done=_done(kube, pods),
-        explained={pod: answer for answers, _odd in told for pod, answer in answers.items()},
+        explained=explained,
     )
     return cluster, [
         *odd_requests,
@@ -95,8 +96,20 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         *odd_groups,
         *odd_shards,
         *odd_pods,
-        *(one for _answers, odd in told for one in odd),
+        *unexplained,
     ]
+
+
+def _explained(kube: Kube, pods: list[JsonObject]) -> tuple[dict[Key, Answer], list[Unread]]:
+    """Return why pods wait in the words of schedulers other than KAI, and what of these cannot be read."""
+    explained: dict[Key, Answer] = {}
+    unread: list[Unread] = []
+    for family in FAMILIES.values():
+        found, failure = attempt(family.title, functools.partial(family.waiting, kube, pods))
+        answers, odd = found or ({}, [])
+        explained |= answers
+        unread += [*odd, *([failure] if failure else [])]
+    return explained, unread
 
 
 def _pod(item: JsonObject) -> JsonObject:

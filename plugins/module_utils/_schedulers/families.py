@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .._common.variables import KAI, VOLCANO
 from .family import Family
-from .kai import Kai
+from .kai.family import Kai
 from .volcano.family import Volcano
 
 # By their names in an inventory.

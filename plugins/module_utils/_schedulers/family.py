@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 
@@ -34,7 +35,7 @@ Read = t.Callable[[str], list[JsonObject]]
 # What helm takes as arguments: none of it begins with "-", which would be an option.
 _CHART_FORMS = (
     ("version", re.compile(r"[0-9A-Za-z][-+.0-9A-Za-z]*"), "no version of a chart such as 1.12.0"),
-    ("chart", re.compile(r"[^-\s][^\s]*"), "no chart such as volcano, oci://registry.example/volcano or a path"),
+    ("chart", re.compile(r"[^-\s][^\s]*"), "no chart such as yunikorn, oci://registry.example/yunikorn or a path"),
     ("repository", re.compile(r"(https?|oci)://[^\s]+"), "no address of a chart repository such as https://charts.example"),
 )
 # Of queues that differ, as many are named as people read.
@@ -44,7 +45,8 @@ _MOST_NAMES = 10
 class Probe(t.NamedTuple):
     """How pods show what a scheduler does.
 
-    :ivar kind: of module probe, whose code ``run`` is; ``options``, that it takes, with their defaults.
+    :ivar kind: of module probe, whose code ``run`` is.
+    :ivar options: that it takes, with their defaults: ``queues``, ``image`` and ``timeout``, and further ones.
     """
 
     kind: str
@@ -55,9 +57,12 @@ class Probe(t.NamedTuple):
 class Family:
     """A scheduler of which no more is known than its chart. Subclasses override what they know.
 
-    :cvar title: its name in sentences; empty where it is that of the inventory.
-    :cvar chart: its chart and the address of the repository, which may stand in a folder of charts, too; empty for what an inventory names.
-    :cvar has_queues: whether it has queues of the tenant's tree in the virtual cluster.
+    Only KAI Scheduler is not installed by its chart alone: modules kai_scheduler and kai_queues install it and write its queues.
+
+    :cvar title: its name in sentences.
+    :cvar chart: name of its chart, and address of the chart's repository, for an inventory that names no chart. Where an inventory says where all
+        charts come from, this chart does, too.
+    :cvar has_queues: whether a tenant's queues are objects of its API, which ``reconcile_queues`` writes.
     :cvar probe: by which it is checked; None for a web page whose pods it has to place.
     """
 
@@ -69,29 +74,30 @@ class Family:
     # The inventory
 
     def checked(self, entry: Entry, problems: Problems) -> Scheduler:
-        """Add what is wrong with an entry and its queues.
+        """Add what is wrong with an entry and its queues to ``problems``, and raise nothing: the queues may be anything.
 
-        :returns: the scheduler with its chart, and with the values that the platform asks for.
+        :returns: the scheduler with its chart, and in subclasses with the values that they and the platform ask for.
         """
-        scheduler, here = entry.scheduler, entry.here
+        given, here = entry.scheduler, entry.here
+        chart, repository = (given.chart, given.repository) if given.chart else self.chart
+        scheduler = dataclasses.replace(given, chart=chart, repository=repository)
         if does := NO_SCHEDULERS.get(scheduler.name):
             where = "Have the team install it in its virtual cluster, and name a scheduler here, or none."
             problems.add("not-a-scheduler", f"{here}.name", f"{scheduler.name} {does}. {where}")
             return scheduler
         _check_name(scheduler.name, here, problems)
-        check_chart(scheduler, here, problems)
-        if entry.queues:
-            problems.add(
-                "not-applicable", f"{entry.path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them."
-            )
+        _check_chart(scheduler, here, problems)
+        if entry.queues and not self.has_queues:
+            why = f"{named(scheduler.name)} has none that this collection knows. Leave them out, and have the team make them."
+            problems.add("not-applicable", f"{entry.path}.queues", why)
         return scheduler
 
     def needs(self, scheduler: Scheduler, queues: t.Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
-        """Return who of it needs how much of a tenant's quota at least, by the names of a ResourceQuota."""
+        """Return who of it needs how much of a tenant's quota at least, by the names of a ResourceQuota; also of an entry that ``checked`` refuses."""
         return []
 
     def check_virtual_cluster(self, scheduler: Scheduler, values: Values) -> None:
-        """Check that it can run in a virtual cluster with these Helm values.
+        """Check that it can run in a virtual cluster with these Helm values; also an entry that ``checked`` refuses.
 
         :raises Refused: where it cannot.
         """
@@ -103,7 +109,7 @@ class Family:
         return bool(self.chart[0]) and (scheduler.chart, scheduler.repository) == self.chart
 
     def default_values(self, scheduler: Scheduler) -> Values | None:
-        """Return the values of its chart that this collection sets, where they are not among the scheduler's own."""
+        """Return values of its chart that this collection sets only when it is installed, which a tenant's digest counts with those of ``checked``."""
         return None
 
     def release_name(self, scheduler: Scheduler) -> str:
@@ -139,30 +145,29 @@ class Family:
     # Pods
 
     def probe_options(self, scheduler: Scheduler, params: Params) -> Params:
-        """Return options of its probe beside queues, image and timeout.
+        """Return options of its probe, which gets queues, image and timeout in any case.
 
         :arg params: options of module tenants.
         """
         return {}
 
     def waiting(self, kube: Kube, pods: t.Sequence[JsonObject]) -> tuple[dict[Key, Answer], list[Unread]]:
-        """Return why pods of a cluster wait, by pod, as far as the scheduler says it elsewhere than in the pods.
+        """Return why pods wait, by pod, in words of this scheduler that are no condition of the pod.
 
+        :arg pods: all of a cluster, also pods that run, and pods of other schedulers.
         :returns: the answers, and the objects that cannot be read.
         """
         return {}, []
 
 
-def check_chart(scheduler: Scheduler, here: str, problems: Problems) -> None:
+def _check_chart(scheduler: Scheduler, here: str, problems: Problems) -> None:
     """Check what a scheduler is installed by, and refuse what is KAI Scheduler's alone.
 
     :arg here: path of its entry.
     """
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
-            problems.add(
-                "missing", f"{here}.{key}", f"is missing: {named(scheduler.name)} is not kai, so its chart has to be given."
-            )
+            problems.add("missing", f"{here}.{key}", f"is missing: {named(scheduler.name)} is installed by a chart of a version.")
     for key, form, example in _CHART_FORMS:
         if getattr(scheduler, key) and not form.fullmatch(getattr(scheduler, key)):
             problems.add("not-a-chart", f"{here}.{key}", f"{quoted(getattr(scheduler, key))} is {example}.")

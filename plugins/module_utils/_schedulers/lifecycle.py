@@ -67,9 +67,12 @@ def _workloads(manifests: str, namespace: str) -> list[tuple[str, str, str]]:
     """Return kind, name and namespace of what runs pods for a chart."""
     try:
         items = [item for item in load_manifests(manifests) if isinstance(item, dict) and item.get("kind") in WORKLOADS]
-        return [(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace") or namespace) for item in items]
+        found = [(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace") or namespace) for item in items]
     except (Unreadable, KeyError, TypeError, AttributeError) as exc:
         raise TenancyError(f"chart: what it renders cannot be read: {shown(exc)}") from exc
+    if odd := [one for one in found if not all(isinstance(part, str) for part in one)]:
+        raise TenancyError(f"chart: it renders a {odd[0][0]} whose name or namespace is no text: {shown(odd[0][1:])}")
+    return found
 
 
 def _runs(kube: Kube, workloads: t.Iterable[tuple[str, str, str]]) -> tuple[bool | None, str]:

@@ -6,7 +6,15 @@ for program in iptables ip6tables; do
   for suffix in "" -save -restore; do
     cat > "$root/usr/local/sbin/$program$suffix" << END
 #!/bin/sh
-[ -e /run/tables ] || { $program-nft --table nat --list-rules > /dev/null 2>&1 && echo nft || echo legacy; } > /run/tables
+if [ ! -e /run/tables ]; then
+  # Rules can be listed in any case.
+  if $program-nft --table raw --new-chain probe 2> /dev/null; then
+    $program-nft --table raw --delete-chain probe
+    echo nft > /run/tables
+  else
+    echo legacy > /run/tables
+  fi
+fi
 exec /usr/sbin/$program-\$(cat /run/tables)$suffix "\$@"
 END
     chmod 755 "$root/usr/local/sbin/$program$suffix"

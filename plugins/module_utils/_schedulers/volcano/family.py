@@ -14,7 +14,7 @@ from ..._common.schema import Problems
 from ..._common.values import JsonObject, Values, deep_merge, value_at
 from ..._common.variables import VOLCANO
 from ..._probe.plan import POD_OPTIONS
-from ..family import Family, Probe, Read, check_chart, differing
+from ..family import Family, Probe, Read, differing
 from ..model import Entry, Scheduler
 from .facts import QUEUE_API, REPOSITORY
 from .lifecycle import reconcile_queues
@@ -41,16 +41,14 @@ class Volcano(Family):
     probe = Probe("volcano_scheduling", probe, {**POD_OPTIONS, "namespace": NAMESPACE, "timeout": 120, "queues": []})
 
     def checked(self, entry: Entry, problems: Problems) -> Scheduler:
-        scheduler = entry.scheduler
+        scheduler = super().checked(entry, problems)
         # As the chart's archive is named; images have a v.
         version = scheduler.version.removeprefix("v")
         if version:
             problems.ask(f"{entry.here}.", lambda: release(version))
-        check_chart(dataclasses.replace(scheduler, chart=scheduler.chart or VOLCANO), entry.here, problems)
         problems.ask(f"{entry.path}.", lambda: read_queues(entry.queues, version))
         values = deep_merge(chart_values(known(version), entry.tolerations), scheduler.values)
-        chart, repository = (scheduler.chart, scheduler.repository) if scheduler.chart else self.chart
-        return dataclasses.replace(scheduler, version=version, values=values, chart=chart, repository=repository)
+        return dataclasses.replace(scheduler, version=version, values=values)
 
     def check_virtual_cluster(self, scheduler: Scheduler, values: Values) -> None:
         if scheduler.version:

@@ -21,7 +21,7 @@ from .facts import NOT_KNOWN, OWN_QUEUES, RELEASES, RESOURCES, Release
 if t.TYPE_CHECKING:
     from ..._queues.values import Queue
 
-_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.\d{1,3}")
+_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.\d{1,3}", re.ASCII)
 
 
 def release(version: str) -> Release:

@@ -14,8 +14,10 @@ node /dev/kmsg 1 11
 ip address replace "${LAB_ADDRESS:?}/32" dev lo
 # The toolkit finds the driver's library in the linker's cache.
 ldconfig
-# A kernel without nftables has the older tables alone.
-if ! iptables --table nat --list-rules > /dev/null 2>&1; then
+# A kernel without nftables has the older tables alone. Rules can be listed in any case.
+if iptables-nft --table raw --new-chain probe 2> /dev/null; then
+  iptables-nft --table raw --delete-chain probe
+else
   for program in iptables ip6tables; do
     update-alternatives --quiet --set "$program" "/usr/sbin/$program-legacy"
   done

@@ -13,28 +13,28 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.errors import TenancyError
-from .._common.names import POD_GROUP, QUEUE_API_VERSION, SHARD
-from .._common.schema import Problems
-from .._common.text import shown
-from .._common.values import JsonObject, Values, deep_merge
-from .._kai import validation as kai
-from .._kai.facts import LEAST_QUOTA, POOL_QUOTA, RELEASE_NAME
-from .._kai.values import chart_values, config_in, memory_limit_values, namespace, runtime_class_values
-from .._probe.kai_scheduling.facts import CHECKS
-from .._probe.kai_scheduling.lifecycle import probe
-from .._probe.plan import KAI_OPTIONS
-from .._queues.plan import plan
-from .._queues.pools import ShardPlan, have_pools, plan_shards
-from .._queues.status import counted
-from .._queues.validation import parse
-from .._queues.values import manifest
-from .family import Family, Probe, Read, differing, some
-from .model import Entry, Scheduler
+from ..._common.errors import TenancyError
+from ..._common.names import POD_GROUP, QUEUE_API_VERSION, SHARD
+from ..._common.schema import Problems
+from ..._common.text import shown
+from ..._common.values import JsonObject, Values, deep_merge
+from ..._kai import validation as kai
+from ..._kai.facts import LEAST_QUOTA, POOL_QUOTA, RELEASE_NAME
+from ..._kai.values import chart_values, config_in, memory_limit_values, namespace, runtime_class_values
+from ..._probe.kai_scheduling.facts import CHECKS
+from ..._probe.kai_scheduling.lifecycle import probe
+from ..._probe.plan import KAI_OPTIONS
+from ..._queues.plan import plan
+from ..._queues.pools import ShardPlan, have_pools, plan_shards
+from ..._queues.status import counted
+from ..._queues.validation import parse
+from ..._queues.values import manifest
+from ..family import Family, Probe, Read, differing, some
+from ..model import Entry, Scheduler
 
 if t.TYPE_CHECKING:
-    from .._common.run import Params
-    from .._kai.facts import Release
+    from ..._common.run import Params
+    from ..._kai.facts import Release
 
 _SHARDS_PATH = f"/apis/{SHARD[0]}/schedulingshards"
 _QUEUES_PATH = f"/apis/{QUEUE_API_VERSION}/queues"
@@ -49,7 +49,6 @@ _RACE = "#1103"
 
 class Kai(Family):
     title = "KAI Scheduler"
-    has_queues = True
     probe = Probe(
         "kai_scheduling",
         probe,
