@@ -105,7 +105,7 @@ def _explained(kube: Kube, pods: list[JsonObject]) -> tuple[dict[Key, Answer], l
     explained: dict[Key, Answer] = {}
     unread: list[Unread] = []
     for family in FAMILIES.values():
-        found, failure = attempt(family.title, functools.partial(family.waiting, kube, pods))
+        found, failure = attempt(f"what {family.title} says", functools.partial(family.waiting, kube, pods))
         answers, odd = found or ({}, [])
         explained |= answers
         unread += [*odd, *([failure] if failure else [])]

@@ -16,10 +16,9 @@ import math
 import typing as t
 
 from ..._common.names import GPU_RESOURCE
-from ..._common.parties import each
 from ..._common.pods import pod_spec, pod_state
 from ..._common.quantity import quantity
-from ..._common.values import JsonObject, key_name
+from ..._common.values import JsonObject
 from ..._common.wait import when_webhook_answers
 from ..._probe.facts import FAILED, NOT_TRIED, PASSED
 from ..._probe.kai_scheduling.plan import free_gpus
@@ -95,9 +94,8 @@ def plan(
     names = list(queues) or list(OWN_QUEUES[:1])
     checks = [Check(GANG, name, f"gang-{number}", ({},) * GANG_SIZE) for number, name in enumerate(names)]
     # The first pod of it fits anywhere, and the second one nowhere.
-    # A node that says no amount that can be read, which an administrator can make, has none.
-    amounts, _unread = each(nodes, key_name, lambda node: quantity(node["status"]["allocatable"]["cpu"]))
-    most = max(amounts, default=quantity(0))
+    amounts = [(node.get("status") or {}).get("allocatable") or {} for node in nodes]
+    most = max((quantity(one.get("cpu", 0)) for one in amounts), default=quantity(0))
     checks.append(Check(TOO_LARGE, names[0], "too-large", ({}, {"cpu": str(math.floor(most) + 1)})))
     left_out = []
     for number, queue in enumerate(queues.values()):

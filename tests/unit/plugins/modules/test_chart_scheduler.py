@@ -137,6 +137,15 @@ def test_what_is_refused_is_refused_before_the_first_write():
     assert cluster.kube.writes == []
 
 
+@pytest.mark.parametrize("metadata", ["{name: [x]}", "{name: x, namespace: {a: b}}", "[]", "{}"])
+def test_workloads_with_odd_names_are_told_as_the_charts(metadata, monkeypatch):
+    cluster = Cluster()
+    monkeypatch.setattr(cluster.helm, "template", lambda *_args, **_kwargs: f"{{kind: Deployment, metadata: {metadata}}}")
+    with pytest.raises(TenancyError, match=r"^chart: "):
+        cluster.call()
+    assert cluster.kube.writes == []
+
+
 @pytest.mark.parametrize("name", ["kube-system", "kai-scheduler", "default", "Volcano", "-v"])
 def test_a_namespace_of_others_is_refused(name):
     cluster = Cluster()

@@ -55,6 +55,7 @@ def test_what_comes_out_is_pythons_own():
         ({"a": [0, -(10**30)]}, "a[1]: out-of-range"),
         ({"a": 16**5000}, "a: out-of-range"),
         ({"a": float("nan")}, "a: out-of-range"),
+        ({"a": ["\ud800"]}, "a[0]: wrong-type"),
         ({"a": float("inf")}, "a: out-of-range"),
         (nested(300), "a.a.a…: nested-too-deep"),
         (nested(100_000), "a.a.a…: nested-too-deep"),

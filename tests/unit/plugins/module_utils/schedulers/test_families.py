@@ -186,6 +186,17 @@ def test_what_it_says_elsewhere_is_why_a_pod_waits():
     assert (row["reason"], row["message"], row["advice"]) == ("lost", "It drew a blank.", "Try again.")
 
 
+def test_a_family_that_fails_takes_no_other_answer_with_it(monkeypatch):
+    def fail(_kube, _pods):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(FAMILIES[NAME], "waiting", fail)
+    params = {name: option.get("default") for name, option in kai_pending_info.ARGUMENT_SPEC.items()}
+    found = kai_pending_info.reconcile(make_run(params, InMemoryApi([node(), pod("train-0", schedulerName=NAME)])))
+    assert [row["reason"] for row in found["pods"]] == ["no_scheduler"]
+    assert [sentence.split(":")[0] for sentence in found["unread"]] == ["what Lottery says cannot be read"]
+
+
 @pytest.mark.parametrize("family", KNOWN)
 def test_a_family_is_named_in_its_package_and_in_its_row_alone(family):
     naming = []

@@ -104,6 +104,12 @@ def test_what_does_not_work_fails(cluster, said):
     assert said in caught.value.message
 
 
+def test_a_node_that_says_no_amounts_has_none():
+    cluster = Cluster(gang_0=3)
+    cluster.api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new"}, "spec": {}, "status": {}})
+    assert {verdict for verdict, _reason in verdicts(cluster.probe(WEATHER)).values()} == {"passed"}
+
+
 def test_in_check_mode_nothing_runs():
     cluster = Cluster()
     assert verdicts(cluster.probe(WEATHER, check_mode=True)) == {"gang in weather": ("not_tried", "check mode")}

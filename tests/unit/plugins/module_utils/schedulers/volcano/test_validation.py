@@ -20,7 +20,9 @@ def test_a_release_by_its_version(version, line):
     assert release(version) is RELEASES[line]
 
 
-@pytest.mark.parametrize("version", ["", "1.9.1", "1.16.0", "1.10", "latest", "1.10.0-alpha", "1.10.0\n"])
+@pytest.mark.parametrize(
+    "version", ["", "1.9.1", "1.16.0", "1.10", "latest", "1.10.0-alpha", "1.10.0\n", "\uff11.10.0", "1.1\u0660.0"]
+)
 def test_a_release_that_is_not_known_is_refused_by_its_lines(version):
     with pytest.raises(TenancyError, match=r"no release of Volcano that is known here, 1\.10\.0 to 1\.15\.x") as caught:
         release(version)
