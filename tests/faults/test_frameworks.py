@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -217,7 +218,10 @@ class Team:
         self.kube.delete(QUEUE_API, POD_GROUP_KIND, item["metadata"]["name"], "default")
 
     def run(self, command: list[str]) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        with tempfile.TemporaryDirectory() as cache:
+            # Otherwise helm and kubectl keep what an API server serves in the user's own ~/.kube.
+            environment = os.environ | {"KUBECACHEDIR": cache}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
