@@ -166,8 +166,7 @@ def plain(value: t.Any, problems: Problems | None = None, root: str = "") -> t.A
     All data of users comes through here first. What comes out can be copied, merged and written as JSON.
 
     :arg problems: gets what is wrong: keys that are no texts, which are left out, numbers that are none of Kubernetes', which become 0, and texts
-        that cannot be written, which become empty.
-        None has it raised.
+        that cannot be written, which become empty. None has it raised.
     :arg root: the value's path.
     :raises TenancyError: where it is nested deeper than DEEPEST, holds itself, or has more values than any inventory.
     """

@@ -20,6 +20,7 @@ from .._common.text import shown
 from .._common.values import JsonObject, Values
 from .facts import NAME, NO_SCHEDULERS, RESERVED, RESERVED_PREFIX, is_reserved
 from .model import Entry, Scheduler
+from .status import listed
 from .values import namespace
 
 if t.TYPE_CHECKING:
@@ -38,8 +39,8 @@ _CHART_FORMS = (
     ("chart", re.compile(r"[^-\s][^\s]*"), "no chart such as yunikorn, oci://registry.example/yunikorn or a path"),
     ("repository", re.compile(r"(https?|oci)://[^\s]+"), "no address of a chart repository such as https://charts.example"),
 )
-# Of queues that differ, as many are named as people read.
-_MOST_NAMES = 10
+# Characters of a queue's name that are shown.
+LONGEST_NAME = 63
 
 
 class Probe(t.NamedTuple):
@@ -202,10 +203,4 @@ def differing(compare: t.Callable[[], t.Iterable[Change]]) -> list[str]:
         names = sorted(change.name for change in compare())
     except TenancyError as exc:
         return [f"its queues differ: {shown(exc.message)}"]
-    return [f"its queues differ: {some(names)}"] if names else []
-
-
-def some(names: t.Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(shown(name, 63) for name in names[:_MOST_NAMES]) + more
+    return [f"its queues differ: {listed(names, LONGEST_NAME)}"] if names else []

@@ -15,7 +15,7 @@ import typing as t
 
 from .._common.errors import TenancyError
 from .._common.ownership import labels_of
-from .._common.text import shown
+from .._common.text import LONGEST, shown
 from .._common.values import JsonObject
 from .facts import LABEL, MOST, NAME, is_reserved
 
@@ -56,10 +56,13 @@ def judge(namespaces: t.Iterable[JsonObject], keep: t.Collection[str]) -> Found:
     return found
 
 
-def listed(names: t.Sequence[str]) -> str:
-    """Return names as text, the first ones where there are many."""
+def listed(names: t.Sequence[str], longest: int = LONGEST) -> str:
+    """Return names as text, the first ones where there are many.
+
+    :arg longest: characters of a name that are shown.
+    """
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return f"{', '.join(shown(name) for name in names[:MOST])}{more}"
+    return f"{', '.join(shown(name, longest) for name in names[:MOST])}{more}"
 
 
 def unready(workload: JsonObject) -> str:

@@ -29,8 +29,9 @@ from ..._queues.pools import ShardPlan, have_pools, plan_shards
 from ..._queues.status import counted
 from ..._queues.validation import parse
 from ..._queues.values import manifest
-from ..family import Family, Probe, Read, differing, some
+from ..family import LONGEST_NAME, Family, Probe, Read, differing
 from ..model import Entry, Scheduler
+from ..status import listed
 
 if t.TYPE_CHECKING:
     from ..._common.run import Params
@@ -144,4 +145,4 @@ def _differing_shards(queues: t.Sequence[JsonObject], live: list[JsonObject], re
     except TenancyError as exc:
         return [f"its SchedulingShards differ: {shown(exc.message)}"]
     names = sorted([*(item["metadata"]["name"] for item in shards.create), *shards.delete])
-    return [f"its SchedulingShards differ: {some(names)}"] if names else []
+    return [f"its SchedulingShards differ: {listed(names, LONGEST_NAME)}"] if names else []

@@ -179,10 +179,13 @@ def test_it_is_checked_by_its_probe(monkeypatch):
     assert [one["name"] for one in probe.reconcile(make_run(options))["results"]] == ["drawn in a", "drawn in b"]
 
 
-def test_what_it_says_elsewhere_is_why_a_pod_waits():
-    lost = pod("train-0", annotations={"lottery.example/lost": ""}, schedulerName=NAME)
+def pending(one):
     params = {name: option.get("default") for name, option in kai_pending_info.ARGUMENT_SPEC.items()}
-    (row,) = kai_pending_info.reconcile(make_run(params, InMemoryApi([node(), lost])))["pods"]
+    return kai_pending_info.reconcile(make_run(params, InMemoryApi([node(), one])))
+
+
+def test_what_it_says_elsewhere_is_why_a_pod_waits():
+    (row,) = pending(pod("train-0", annotations={"lottery.example/lost": ""}, schedulerName=NAME))["pods"]
     assert (row["reason"], row["message"], row["advice"]) == ("lost", "It drew a blank.", "Try again.")
 
 
@@ -191,8 +194,7 @@ def test_a_family_that_fails_takes_no_other_answer_with_it(monkeypatch):
         raise KeyError("lost")
 
     monkeypatch.setattr(FAMILIES[NAME], "waiting", fail)
-    params = {name: option.get("default") for name, option in kai_pending_info.ARGUMENT_SPEC.items()}
-    found = kai_pending_info.reconcile(make_run(params, InMemoryApi([node(), pod("train-0", schedulerName=NAME)])))
+    found = pending(pod("train-0", schedulerName=NAME))
     assert [row["reason"] for row in found["pods"]] == ["no_scheduler"]
     assert [sentence.split(":")[0] for sentence in found["unread"]] == ["what Lottery says cannot be read"]
 
