@@ -134,6 +134,8 @@ def build(cache: Path, folder: Path) -> None:
         for path in home.iterdir():
             (folder / "programs" / path.name).symlink_to(path)
     base = tuple(rootfs for rootfs in OF_LABS.rootfs if rootfs.name == "base")
+    for rootfs in base:
+        (folder / rootfs.customize).symlink_to(ROOT / "lab/roles/lab/files" / rootfs.customize)
     chart = Chart(NAMESPACE, VERSION, TAG, CHART, PROVIDER.repository)
     programs = (OPERATOR, DISCOVERY, HELM, KUBERNETES)
     Builder(Recipe(programs, base, (), IMAGES, (chart,), Image("", ()), (), {}), cache, folder, print).build()
