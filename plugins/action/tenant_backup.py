@@ -14,7 +14,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ..module_utils._common.errors import Problem, Refused, TenancyError, explained
 from ..module_utils._common.quantity import whole
 from ..module_utils._common.text import shown
-from ..plugin_utils._backups import Store, listing
+from ..plugin_utils._backups import Store, identifier_of, listing
 from ..plugin_utils._transfer import FileTransfer, Vault, failure, vault_of
 
 Data = dict[str, t.Any]
@@ -49,8 +49,10 @@ class ActionModule(FileTransfer):
     def _taken(self, tmp: str | None, task_vars: Data | None, vault: Vault | None) -> Data:
         """Run the module, and keep what it leaves in its folder."""
         args = self._task.args
-        result = super().run(tmp, task_vars)
         stores = {name: Store(args["folder"], self._cluster(task_vars), name) for name in args["tenants"]}
+        args["identifier"] = identifier_of(args["folder"], not self._task.check_mode)
+        args["kept"] = {name: store.times() for name, store in stores.items()}
+        result = super().run(tmp, task_vars)
         problems = [Problem.of(problem) for problem in result.get("problems", [])]
         if not self._task.check_mode:
             result["backups"] = list(self._kept(result, stores, vault, problems))

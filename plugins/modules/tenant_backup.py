@@ -16,7 +16,9 @@ description:
     tenants are worked on at once. A tenant that fails does not stop the others.
   - A backup is an archive with all objects of the virtual cluster, such as Deployments, Secrets and the queues of its KAI Scheduler, and
     beside it a record with its checksum. The record is written last, so that what a run left half done is no backup.
-  - The data of the tenant's volumes are not in it. The record names them.
+  - Where the storage of the tenant's volumes has a VolumeSnapshotClass, a snapshot of each volume belongs to the backup. It stays on the
+    cluster, also if the tenant's namespace goes. The first backup after the one that is deleted deletes it. The record names the other
+    volumes, whose data are not in the backup.
   - The tenant keeps running meanwhile. A paused tenant has no control plane that could make a snapshot, and fails.
 options:
   tenants:
@@ -43,13 +45,23 @@ options:
   encrypt:
     description:
       - Whether to encrypt the archives by the vault password that the run was given, in the format of C(ansible-vault). The record beside
-        an archive is not encrypted. It holds names of volumes, and no content of any object.
+        an archive is not encrypted. It holds names and sizes of volumes, and no other content of any object.
     type: bool
     default: false
   path:
     description:
       - Folder on the host for the archives on their way. The task makes it, and removes it at its end.
     type: path
+  identifier:
+    description:
+      - Identifier of O(folder), by which snapshots of volumes tell whose backups they belong to. The task reads it from the folder's file
+        C(identifier), which it makes.
+    type: str
+  kept:
+    description:
+      - When the backups were made that O(folder) has, by the tenant's name. The task reads them.
+    type: dict
+    default: {}
   timeout:
     description:
       - Seconds for each tenant.
@@ -123,6 +135,24 @@ backups:
       description: How many objects of each resource it holds.
       type: dict
       returned: always
+    volumes:
+      description: The snapshots of the tenant's volumes that belong to it.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        driver:
+          description: Name of the CSI driver.
+          type: str
+          returned: always
+        handle:
+          description: How the storage names the snapshot.
+          type: str
+          returned: always
+        claim:
+          description: What is needed to make the PersistentVolumeClaim anew, with C(name), C(labels), C(annotations) and C(spec).
+          type: dict
+          returned: always
     volumes_left_out:
       description: The tenant's own PersistentVolumeClaims, by their names on the host cluster, whose data are not in it.
       type: list
@@ -138,6 +168,7 @@ backups:
       version: 0.36.1
       kubernetes_version: v1.35.4
       objects: {deployments: 3, secrets: 14}
+      volumes: []
       volumes_left_out: []
 unsaved:
   description: Names of the tenants that exist, or may exist, and got no backup.

@@ -16,6 +16,7 @@ description:
     goes. The virtual cluster has to exist; role P(kubegpu.tenancy.vcluster_tenant#role) makes one.
   - Ends the control plane and all pods of the tenant, has a pod in the control plane's place restore the database by vCluster's own program,
     and starts the control plane again, which makes the pods anew.
+  - Volumes whose claims are gone get the data of the backup's snapshots back, if it has some.
   - If it fails before or while the database is restored, the former one is still there, and the tenant runs as before. A restore that is cut
     off leaves the tenant ended, and no other module starts it until it is restored again.
   - Checked before anything is ended are the archive's checksum, that it is whole, and that the versions fit. vCluster has to have the backup's
@@ -44,6 +45,13 @@ options:
       - Which backup, by when it was made. V(latest) is the newest one that is not dated in the future.
     type: str
     default: latest
+  volumes:
+    description:
+      - Which volumes get the data of the backup's snapshots back. With V(missing), those whose claims are gone. With V(all), all of them;
+        what they hold now is deleted.
+    type: str
+    choices: [missing, all]
+    default: missing
   path:
     description:
       - File on the host for the archive on its way. It defaults to one in the task's own folder, which goes with the task.

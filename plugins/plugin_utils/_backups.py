@@ -17,9 +17,11 @@ import json
 import os
 import re
 import typing as t
+import uuid
 
 from ..module_utils._adapters import files
 from ..module_utils._backup.validation import checked_record, is_digest
+from ..module_utils._backup.values import file_stamp
 from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import TenancyError, refusal
 from ..module_utils._common.text import shown
@@ -30,6 +32,9 @@ Data = dict[str, t.Any]
 RECORD, PLAIN, ENCRYPTED = ".json", ".tar.gz", ".tar.gz.vault"
 # Of the archives that are named here; the folder may hold other files.
 _ARCHIVE = re.compile(r"(\d{8}T\d{6}Z)\.tar\.gz(\.vault)?")
+_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
+# In the folder of all clusters: by which snapshots of volumes tell whose backups they belong to.
+IDENTIFIER = "identifier"
 # In the cluster's folder: which backups a renewal restores, see playbooks/tasks/renewal.yml.
 NOTE = "renewal.json"
 # How far the clocks of a host and of the controller may be apart.
@@ -83,7 +88,7 @@ class Store:
         if (len(content), digest) != (record["size"], record["sha256"]):
             raise refusal("damaged-backup", f"The archive of {record['tenant']} arrived with another checksum: {digest}.")
         kept = encrypt(content) if encrypt else content
-        name = _file_name(record)
+        name = file_stamp(record["at"])
         whole = record | {
             "cluster": self._cluster,
             "file": _archive_name(record, encrypt is not None),
@@ -110,6 +115,10 @@ class Store:
         found = filter(None, [self._read(name) for name in files.list_directory(self.folder) if name.endswith(RECORD)])
         return sorted(found, key=lambda kept: (not kept.is_ahead, moment(kept.at)), reverse=True)
 
+    def times(self) -> list[str]:
+        """Return when backups were made, as their files are named, unreadable ones included."""
+        return sorted({found[1] for found in map(_ARCHIVE.fullmatch, files.list_directory(self.folder)) if found})
+
     def choose(self, which: str) -> Kept:
         """Return a backup by when it was made, or the newest one for ``latest``, which is none that is dated in the future.
 
@@ -117,7 +126,7 @@ class Store:
         """
         kept = self.all()
         dated = [one for one in kept if not one.is_ahead]
-        chosen = dated[:1] if which == "latest" else [one for one in kept if which in (one.at, _file_name(one.record))]
+        chosen = dated[:1] if which == "latest" else [one for one in kept if which in (one.at, file_stamp(one.at))]
         if not chosen:
             times = [f"{shown(one.at)}{', which is dated in the future' if one.is_ahead else ''}" for one in kept]
             there = f"Name one of these by its time: {'; '.join(times)}." if kept else "There is none."
@@ -148,7 +157,7 @@ class Store:
         gone = [one for one in others[max(keep - 1, 0) :] if one.at != noted]
         for one in gone:
             # Without its record first, a deletion that is cut off leaves no backup without an archive.
-            files.remove_file(self._path(f"{_file_name(one.record)}{RECORD}"))
+            files.remove_file(self._path(f"{file_stamp(one.at)}{RECORD}"))
             files.remove_file(one.path)
         names = files.list_directory(self.folder)
         for name in names:
@@ -178,9 +187,34 @@ class Store:
         if not isinstance(encrypted, bool) or not is_digest(record.get("file_sha256")):
             return None
         file = _archive_name(record, encrypted)
-        if (name, record.get("file")) != (f"{_file_name(record)}{RECORD}", file) or not os.path.isfile(self._path(file)):
+        if (name, record.get("file")) != (f"{file_stamp(record['at'])}{RECORD}", file) or not os.path.isfile(self._path(file)):
             return None
         return Kept(record, self._path(file))
+
+
+def identifier_of(folder: str, make: bool) -> str:
+    """Return the identifier of a folder with backups, which it keeps when it is copied elsewhere; empty where it has none.
+
+    :arg make: whether to give it one.
+    :raises TenancyError: where the file holds something else, or cannot be written.
+    """
+    top = os.path.abspath(os.path.expanduser(folder))
+    path = os.path.join(top, IDENTIFIER)
+    content = files.read_file(path)
+    if content is None:
+        if not make:
+            return ""
+        files.make_directories(top, 0o700)
+        content = uuid.uuid4().hex.encode()
+        files.write_file(path, content + b"\n", 0o600)
+    text = content.decode(errors="replace").strip()
+    if not _IDENTIFIER.fullmatch(text):
+        raise refusal(
+            "damaged-identifier",
+            f"{path} holds no identifier of 32 hexadecimal digits, by which snapshots of volumes are known as those of these backups. Take it "
+            "from a copy of the folder. Without a copy, delete it: then older snapshots of volumes stay until you delete them.",
+        )
+    return text
 
 
 def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:
@@ -197,26 +231,25 @@ def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:
 
 def _line(kept: Kept) -> str:
     record = kept.record
-    megabytes, volumes = record["size"] / 10**6, len(record.get("volumes_left_out", []))
+    megabytes = record["size"] / 10**6
     parts = [
         record["at"],
         f"{megabytes:.1f} MB",
         f"vCluster {record['version']}",
         f"Kubernetes {record['kubernetes_version']}",
         *(["encrypted"] if record["encrypted"] else []),
-        *([f"without the data of {volumes} {'volume' if volumes == 1 else 'volumes'}"] if volumes else []),
+        *(
+            f"{how} the data of {len(record[key])} {'volume' if len(record[key]) == 1 else 'volumes'}"
+            for how, key in (("with", "volumes"), ("without", "volumes_left_out"))
+            if record.get(key)
+        ),
         *(["dated in the future: restored only by its time"] if kept.is_ahead else []),
     ]
     return shown(", ".join(parts))
 
 
-def _file_name(record: Data) -> str:
-    """Return how the files of a backup begin: its time, without characters that some file systems refuse."""
-    return moment(record["at"]).strftime("%Y%m%dT%H%M%SZ")
-
-
 def _archive_name(record: Data, encrypted: bool) -> str:
-    return f"{_file_name(record)}{ENCRYPTED if encrypted else PLAIN}"
+    return f"{file_stamp(record['at'])}{ENCRYPTED if encrypted else PLAIN}"
 
 
 def _largest(size: int) -> int:

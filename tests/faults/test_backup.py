@@ -16,10 +16,9 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import RESTORE_POD
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import GPU_RESOURCE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Kept, Store
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.backups import BackupLab, wait_for_pods
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import changed
 
 Data = dict[str, Any]
 KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
@@ -48,39 +47,6 @@ PASSWORD = "correct horse"
 KINDS = (("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Service"), ("apps/v1", "Deployment"))
 
 
-class BackupLab(Lab):
-    """A lab with two tenants, whose backups are kept in a folder of the test."""
-
-    def __init__(self, folder: Path) -> None:
-        variables = LAYOUT | {"kubegpu_backup_folder": str(folder), "kubegpu_backup_keep": 3}
-        super().__init__("kubegpu-faults-backup", f"--extra-vars={json.dumps(variables)}")
-        self.folder = folder
-
-    def store(self, tenant: str) -> Store:
-        return Store(str(self.folder), "lab", tenant)
-
-    def kept(self, tenant: str) -> list[Kept]:
-        return self.store(tenant).all()
-
-    def tenant(self, name: str) -> Kube:
-        return Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{self.name}/tenants/{name}.yml").expanduser()))
-
-    def cluster_uid(self) -> str:
-        """Return what tells a cluster from the one before."""
-        host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{self.name}/cluster.yml").expanduser()))
-        return str((host.get("v1", "Namespace", "kube-system") or {})["metadata"]["uid"])
-
-    def back_up(self, *args: str) -> str:
-        said = self.play("backup", *args)
-        assert self.code == 0, said[-6000:]
-        return said
-
-    def bring_back(self, tenant: str, *args: str) -> str:
-        said = self.play("restore", f"--extra-vars=kubegpu_only={tenant}", *args)
-        assert self.code == 0, said[-6000:]
-        return said
-
-
 def digests(kube: Kube, namespace: str) -> dict[str, str]:
     """Return a digest of what each object is, by kind and name.
 
@@ -100,17 +66,9 @@ def digests(kube: Kube, namespace: str) -> dict[str, str]:
     return found
 
 
-def wait_for_pods(kube: Kube, namespace: str, count: int) -> None:
-    def ready() -> tuple[bool | None, str]:
-        pods = kube.list("v1", "Pod", namespace)
-        return (True if sum(map(is_ready, pods)) == count else None), f"{len(pods)} pods"
-
-    wait_for(f"{count} pods in {namespace}", ready, 180)
-
-
 @pytest.fixture(scope="module", name="lab")
 def _lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackupLab]:
-    with BackupLab(tmp_path_factory.mktemp("backups")) as lab:
+    with BackupLab("kubegpu-faults-backup", tmp_path_factory.mktemp("backups"), LAYOUT) as lab:
         lab.site()
         make_objects(lab)
         make_work(lab)
@@ -188,7 +146,7 @@ def test_what_a_team_deleted_comes_back(lab: BackupLab, before: dict[str, str]) 
 
 def test_a_namespace_that_is_lost_comes_back(lab: BackupLab, before: dict[str, str]) -> None:
     oldest = lab.kept("web")[-1]
-    host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
+    host = lab.host()
     host.delete("v1", "Namespace", "tenant-web")
     wait_for("the end of namespace tenant-web", lambda: (host.get("v1", "Namespace", "tenant-web") is None or None, "there"), 180)
     said = lab.play("restore", "--extra-vars=kubegpu_only=web")
@@ -205,7 +163,7 @@ def test_a_volume_that_is_lost_comes_back(lab: BackupLab, before: dict[str, str]
     # The newest one so far is that of the empty tenant, which the restore before took first.
     lab.back_up("--extra-vars=kubegpu_only=web")
     newest = lab.kept("web")[0]
-    host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
+    host = lab.host()
     paused = f"--extra-vars={json.dumps({'kubegpu_tenants': [ML, WEB | {'state': 'paused'}], 'kubegpu_accept_lost_pods': True})}"
     lab.site("--extra-vars=kubegpu_only=web", paused)
     claim = ("v1", "PersistentVolumeClaim", "data-web-0", "tenant-web")
@@ -305,7 +263,7 @@ def test_a_restore_that_is_killed_is_repeated(lab: BackupLab, before: dict[str, 
     lab.bring_back("web")
     web = lab.tenant("web")
     assert digests(web, "shop") == before
-    host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
+    host = lab.host()
     assert host.get("v1", "Pod", RESTORE_POD, "tenant-web") is None
 
 

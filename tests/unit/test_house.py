@@ -38,6 +38,7 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 # What a subject holds besides.
 FURTHER_FILES = {
     # By whom a kubeconfig leads into a virtual cluster.
+    "_backup": {"placement", "volumes"},
     "_access": {"account", "administrator"},
     # The types of the desired state; then its parts: what is said of each, and what is wrong with it.
     "_desired": {"model", "layout", "names", "oidc", "platform", "releases", "sandbox", "schedulers", "settings", "tenants"},

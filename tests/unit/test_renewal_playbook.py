@@ -24,7 +24,10 @@ AT = "2026-11-27T01:00:00+00:00"
 BACKUP = {"tenant": "ml", "at": AT, "volumes_left_out": []}
 STUBS: dict[str, list[dict[str, Any]]] = {
     "back_up": [{LOG: LINE.format("keep {{ _names[0] }}")}],
-    "back_up_all": [{LOG: LINE.format("back up all")}, {"ansible.builtin.set_fact": {"_kubegpu_backups": {"backups": [BACKUP]}}}],
+    "back_up_all": [
+        {LOG: LINE.format("back up all")},
+        {"ansible.builtin.set_fact": {"_kubegpu_backups": {"backups": "{{ [backup] }}"}}},
+    ],
     "read": [
         {"ansible.builtin.set_fact": {"_kubegpu_tenants": {"tenants": [{"name": name, "state": "paused"} for name in ("down",)]}}}
     ],
@@ -58,10 +61,13 @@ def layout(workers: list[dict[str, Any]]) -> str:
 class Hosts(Site):
     """Hosts, each in a folder with its kubeconfig, the note, and a log of what is done."""
 
-    def have(self, name: str, *, noted: str | None, differs: bool, wanted: Any = None, backups: Any = None) -> None:
+    def have(
+        self, name: str, *, noted: str | None, differs: bool, wanted: Any = None, backups: Any = None, **backup: list[Any]
+    ) -> None:
         """Add a host whose present certificate authority is ``new``.
 
         :arg noted: authority in the note; None without a note.
+        :arg backup: of volumes, in the record of the backup that is taken.
         :arg differs: whether the layout of its cluster differs; ``wanted``, the workers of the note, WORKERS by default.
         """
         folder = self.folder / name
@@ -83,6 +89,7 @@ class Hosts(Site):
             "folder": str(folder),
             "cluster": {"differences": "w2 is missing"} if differs else {"changed": False},
             "nvkind_workers": WORKERS,
+            "backup": BACKUP | backup,
             "_kubegpu": {
                 "kubeconfig": str(folder / "cluster.yml"),
                 "backup": {"folder": str(folder)},
@@ -141,6 +148,8 @@ def _said(hosts: Hosts) -> str:
     hosts.have("weekslater", noted="former", differs=True)
     hosts.have("otherlayout", noted="former", differs=False, wanted=[{"gpus": [0]}, {}])
     hosts.have("notbegun", noted="new", differs=False)
+    hosts.have("withoutdata", noted=None, differs=True, volumes_left_out=["scratch"])
+    hosts.have("withsnapshots", noted=None, differs=True, volumes=[{"claim": {"name": "models"}}])
     hosts.have("notbegunagain", noted="new", differs=True, wanted=[{}])
     return hosts.renew()
 
@@ -171,3 +180,10 @@ def test_the_note_of_another_renewal_is_refused(hosts: Hosts, said: str, name: s
     assert f"/{name}/renewal.json with backups of the cluster before this one: ml at {AT}." in said
     assert "delete the note, and run renew again. If not, restore each of them before that:" in said
     assert hosts.note(name).exists()
+
+
+@pytest.mark.parametrize(("name", "volume"), [("withoutdata", "scratch"), ("withsnapshots", "models")])
+def test_no_volume_is_lost_unless_that_is_accepted(hosts: Hosts, said: str, name: str, volume: str) -> None:
+    """Snapshots of volumes go with the cluster, too."""
+    assert hosts.done(name) == ["back up all"]
+    assert f"also where it has snapshots of them: {volume}. To accept that" in said

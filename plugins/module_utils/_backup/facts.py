@@ -40,6 +40,17 @@ BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")
 # Namespaces in a virtual cluster of what it needs itself.
 SERVICES = (KAI_NAMESPACE, "kube-system")
 
+# Snapshots of volumes (kubernetes-csi/external-snapshotter, client/apis/volumesnapshot/v1/types.go), and which class is a driver's default one.
+SNAPSHOTS = "snapshot.storage.k8s.io/v1"
+SNAPSHOT, CONTENT, CLASS = "VolumeSnapshot", "VolumeSnapshotContent", "VolumeSnapshotClass"
+DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
+# Labels of those in backups: of which tenant, in which folder, and when the backup was made, as its files are named.
+BACKUP_OF, BACKUP_FOLDER, BACKUP_AT = (f"kubegpu.tenancy/backup-{part}" for part in ("of", "folder", "at"))
+# Annotation of a claim: the node on which a driver makes the volume. Without it, a claim may wait for its first pod (k8s.io/component-helpers).
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+# Keys of labels and annotations by which a syncer knows a claim that it brought (loft-sh/vcluster, pkg/util/translate).
+SYNCER_KEYS = "vcluster.loft.sh/"
+
 # Seconds for one command in a container that moves no archive.
 COMMAND_SECONDS = 60
 # Minor versions of Kubernetes that a tenant's API server may be newer than the objects in a backup: it still reads what the minor version

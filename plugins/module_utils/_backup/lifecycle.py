@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-import base64
 import typing as t
 
 from .._common.errors import ApiError, Superseded, TenancyError, refusal
-from .._common.ownership import annotations_of, last_write
-from .._common.pods import has_controller, image_tag, is_ended, is_ready, pod_state
+from .._common.ownership import annotations_of
+from .._common.pods import image_tag, is_ready, pod_state
 from .._common.quantity import whole
 from .._common.text import shown
 from .._common.values import JsonObject, stamp, utc_now
@@ -27,8 +26,6 @@ from .._vcluster.status import describe, is_paused
 from .._vcluster.values import kubernetes_of, pause_patch, resume_patch
 from .facts import (
     ARCHIVE,
-    AUTHORITY_MAP,
-    BIND_REQUEST,
     COMMAND_SECONDS,
     CONTAINER,
     FORMAT,
@@ -36,11 +33,12 @@ from .facts import (
     LARGEST,
     POD_END,
     RESTORE_POD,
-    SERVICES,
 )
-from .status import counted, finished, kubernetes_in, left_out, request_name, unscheduled_again
+from .placement import Placement
+from .status import counted, finished, kubernetes_in, request_name
 from .validation import check_versions, has_versions
 from .values import claim_of, restore_pod, shell, snapshot_command
+from .volumes import Volumes
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -116,11 +114,16 @@ class Container:
 
 
 class Backup:
-    """Takes backups of one virtual cluster."""
+    """Takes backups of one virtual cluster.
 
-    def __init__(self, run: Run, plane: ControlPlane) -> None:
+    :arg labels: of the snapshots of volumes that belong to this tenant's backups in one folder.
+    """
+
+    def __init__(self, run: Run, plane: ControlPlane, labels: t.Mapping[str, str]) -> None:
         self.run = run
         self.plane = plane
+        self.labels = labels
+        self.volumes = Volumes(run, plane.namespace)
 
     def save(self, file: SnapshotFile) -> JsonObject:
         """Have the control plane make a snapshot, and bring that into a file.
@@ -128,15 +131,22 @@ class Backup:
         :returns: the record of the backup, see ``docs/reference``; without checksum and contents in check mode.
         :raises TenancyError: where the virtual cluster does not run, or any step fails. The file is then worth nothing.
         """
-        record = self._described()
+        record, classes = self._described(), self.volumes.classes()
+        record |= {"volumes": [], "volumes_left_out": self.volumes.left_out(classes)}
         self.run.change("backup", None, record["at"])
-        steps = (
-            ("make a snapshot", "a backup is taken", self._snapshot),
-            ("bring the archive", "the volume of the control plane goes with its tenant", lambda: self._bring(file)),
-        )
+
+        def save_volumes() -> None:
+            record["volumes"] = self.volumes.save(classes, self.labels, record["at"])
+
         try:
-            for what, why, action in steps:
-                self.run.perform(what, why, action)
+            self.run.perform("make a snapshot", "a backup is taken", self._snapshot)
+            if classes:
+                self.run.perform(
+                    f"make snapshots of {len(classes)} volumes", "their storage has a class for snapshots", save_volumes
+                )
+            self.run.perform(
+                "bring the archive", "the volume of the control plane goes with its tenant", lambda: self._bring(file)
+            )
         finally:
             if not self.run.check_mode:
                 self._clear()
@@ -157,14 +167,12 @@ class Backup:
         found = describe(workload, None, {}, self.plane.pods(), [])
         if found["state"] != "running":
             raise refusal("tenant-not-ready", f"The control plane of {self.plane.name} is not ready: {found['reason']}.")
-        claims = self.plane.kube.list("v1", "PersistentVolumeClaim", self.plane.namespace)
         record = {
             "format": FORMAT,
             "tenant": self.plane.name,
             "at": utc_now().isoformat(timespec="seconds"),
             "version": found["version"],
             "kubernetes_version": _kubernetes(self.plane, found),
-            "volumes_left_out": left_out(claims),
         }
         if not has_versions(record):
             raise refusal(
@@ -224,12 +232,17 @@ class Restoration:
     is repeated as a whole.
 
     :arg ask: one request of the virtual cluster's API server; ``connect``, an adapter to that server. Both by a kubeconfig.
+    :arg every_volume: whether volumes get their data back whose claims are there, too.
     """
 
-    def __init__(self, run: Run, plane: ControlPlane, ask: Ask, connect: t.Callable[[JsonObject], Kube]) -> None:
+    def __init__(
+        self, run: Run, plane: ControlPlane, ask: Ask, connect: t.Callable[[JsonObject], Kube], every_volume: bool = False
+    ) -> None:
         self.run = run
         self.plane = plane
         self.connect = connect
+        self.every_volume = every_volume
+        self.volumes = Volumes(run, plane.namespace)
         self.operation = Operation(run, plane, ask)
         # Whether a command that replaces the database was begun, and did not say how it ended.
         self._uncertain = False
@@ -242,10 +255,12 @@ class Restoration:
         :raises TenancyError: where it cannot be restored; with the former database, it runs then, unless a restore was cut off before.
         """
         workload, began = self._checked(record), stamp(utc_now())
+        volumes = self._chosen(record)
         self.run.change("content", "as it is", f"as of {record['at']}")
         try:
             self.run.perform("end the control plane", "its database is replaced", lambda: self._end(workload, record["sha256"]))
             self._replace_with(workload, file, record)
+            self._restore_volumes(volumes)
         except Superseded:
             # The controller has gone; a new run begins anew.
             raise
@@ -273,6 +288,22 @@ class Restoration:
         check_versions(record, found["version"], _kubernetes(self.plane, found))
         return workload
 
+    def _chosen(self, record: JsonObject) -> list[JsonObject]:
+        """Return the volumes that get their data back."""
+        volumes = record.get("volumes", [])
+        if volumes and record["tenant"] != self.plane.name:
+            self.run.warn(
+                f"Volumes of {record['tenant']} are restored into that tenant alone. In {self.plane.name}, they will be empty."
+            )
+            return []
+        return self.volumes.chosen(volumes, self.every_volume)
+
+    def _restore_volumes(self, volumes: list[JsonObject]) -> None:
+        # With the database restored, the tenant stays down until they are, too.
+        if volumes:
+            why = f"the backup has snapshots of {shown(', '.join(volume['claim']['name'] for volume in volumes))}"
+            self.run.perform(f"restore {len(volumes)} volumes", why, lambda: self.volumes.restore(volumes))
+
     def _end(self, workload: JsonObject, digest: str) -> None:
         # For others it is paused; after a restore that was cut off, it is already.
         patch: JsonObject = {"metadata": {}} if is_paused(workload) else pause_patch(workload, utc_now())
@@ -287,7 +318,7 @@ class Restoration:
         """
         again = f"Tenant {self.plane.name} stays down until it is restored again."
         if self._uncertain or RESTORING in annotations_of(workload):
-            return f"Whether its database is whole is not known. {again}"
+            return f"Whether its database and its volumes are whole is not known. {again}"
         try:
             self._remove_pod()
             self._resume()
@@ -346,73 +377,14 @@ class Restoration:
         self.operation.scale(workload, patch)
 
     def _schedule_again(self, server: str | None, began: str) -> None:
-        """Have the restored pods placed as new ones are.
-
-        :arg began: when the restore began, as the API writes times.
-        """
         if server is None:
             self.run.warn(
                 f"Nothing here reaches the API server of {self.plane.name}. Delete its pods without a phase, so that new ones are placed."
             )
             return
         config = kubeconfig.kubeconfig(self.plane.secret() or {}, self.plane.name, server, self.run.kube.proxy_url)
-        kube = self.connect(config)
-        self._replace_pods_of_another_authority(kube, config, began)
-        pods = unscheduled_again(kube.list("v1", "Pod"))
-        if not pods:
-            return
-
-        def release() -> None:
-            names = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
-            for request in kube.list(*BIND_REQUEST):
-                namespace = request["metadata"]["namespace"]
-                if (namespace, (request.get("spec") or {}).get("podName")) in names:
-                    kube.delete(*BIND_REQUEST, request["metadata"]["name"], namespace)
-            for namespace, name in sorted(names):
-                kube.patch("v1", "Pod", name, {"status": {"phase": "Pending"}}, namespace, "status")
-
-        self.run.perform(f"have {len(pods)} pods placed again", "the backup holds them without a node", release)
-        services = f"KAI Scheduler and DNS of tenant {self.plane.name}"
-        self.run.perform(
-            "wait for its own services",
-            "its scheduler and webhooks start anew",
-            lambda: wait_for(services, lambda: _services(kube), self.run.deadline),
-        )
-
-    def _replace_pods_of_another_authority(self, kube: Kube, config: JsonObject, began: str) -> None:
-        """Have controllers make their pods anew where the virtual cluster has another certificate authority than the backup.
-
-        The API server's controllers write the authority into each namespace, but a pod that started before goes on with the former one.
-        """
-        data = config["clusters"][0]["cluster"]["certificate-authority-data"]
-        authority = base64.b64decode(data).decode(errors="replace").strip()
-
-        def published() -> tuple[list[JsonObject] | None, str]:
-            maps = kube.list("v1", "ConfigMap", field_selector=f"metadata.name={AUTHORITY_MAP}")
-            former = [
-                one["metadata"]["namespace"] for one in maps if ((one.get("data") or {}).get("ca.crt") or "").strip() != authority
-            ]
-            return (None, f"namespaces {shown(', '.join(former))} have another one") if former else (maps, "")
-
-        maps = wait_for(f"the certificate authority of tenant {self.plane.name}", published, self.run.deadline)
-        writes = [last_write(one, ("data",)) for one in maps]
-        if not any(write is not None and write.since >= began for write in writes):
-            return
-        pods = [pod for pod in kube.list("v1", "Pod") if has_controller(pod) and not is_ended(pod)]
-
-        def delete() -> None:
-            for pod in pods:
-                kube.delete("v1", "Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
-
-        self.run.perform(f"have controllers make {len(pods)} pods anew", "the certificate authority is another one", delete)
+        Placement(self.run, self.plane.name, self.connect(config)).schedule_again(config, began)
 
     def _wait(self) -> JsonObject:
         readiness = Readiness(self.plane, self.operation.ask, self.run.deadline, False, self.run.kube.proxy_url, SETTLING)
         return wait_for(f"virtual cluster {self.plane.name}", readiness.probe, self.run.deadline)
-
-
-def _services(kube: Kube) -> tuple[bool | None, str]:
-    """Observe whether KAI Scheduler and the cluster's DNS run again; without them, nothing in the virtual cluster can be judged."""
-    pods = [pod for namespace in SERVICES for pod in kube.list("v1", "Pod", namespace)]
-    waiting = [pod_state(pod) for pod in pods if not is_ready(pod) and not is_ended(pod)]
-    return (None, "; ".join(waiting)) if waiting else (True, "")

@@ -13,10 +13,10 @@ import typing as t
 
 from .._common.documents import parse_json
 from .._common.errors import TenancyError, refusal
-from .._common.ownership import is_synced
+from .._common.ownership import annotations_of
 from .._common.text import shown
 from .._common.values import JsonObject, value_at
-from .facts import COMPLETED, REQUEST_KEY, UNSUCCESSFUL
+from .facts import COMPLETED, DEFAULT_CLASS, REQUEST_KEY, UNSUCCESSFUL
 
 # How names of keys in an archive begin: /registry/<resource>/… or /registry/<group>/<resource>/… (k8s.io/apiserver, storage keys).
 _KEYS = "/registry/"
@@ -92,6 +92,58 @@ def kubernetes_in(text: str | None) -> str | None:
     return f"v{found[0]}" if found else None
 
 
-def left_out(claims: t.Iterable[JsonObject]) -> list[str]:
-    """Return the tenant's own PersistentVolumeClaims on the host cluster, whose data no backup holds, sorted."""
-    return sorted(claim["metadata"]["name"] for claim in claims if is_synced(claim))
+def classes_of(
+    claims: t.Iterable[JsonObject], volumes: t.Iterable[JsonObject], classes: t.Iterable[JsonObject]
+) -> dict[str, str]:
+    """Return the VolumeSnapshotClass for each claim with a volume whose driver has one, by the claim's name.
+
+    A driver with several classes has its default one, else the first by name.
+    """
+    drivers = {volume["metadata"]["name"]: str(value_at(volume, "spec.csi.driver")) for volume in volumes}
+    ordered = sorted(classes, key=lambda one: (annotations_of(one).get(DEFAULT_CLASS) != "true", one["metadata"]["name"]))
+    by_driver: dict[str, str] = {}
+    for one in ordered:
+        by_driver.setdefault(one["driver"], one["metadata"]["name"])
+    found = {
+        claim["metadata"]["name"]: by_driver.get(drivers.get(str(value_at(claim, "spec.volumeName")), "")) for claim in claims
+    }
+    return {name: snapshot_class for name, snapshot_class in sorted(found.items()) if snapshot_class}
+
+
+def ready_snapshot(snapshot: JsonObject | None) -> tuple[JsonObject | None, str]:
+    """Return a VolumeSnapshot once it can be restored from, for ``wait_for``; else None, and why not."""
+    if value_at(snapshot, "status.readyToUse") is True and value_at(snapshot, "status.boundVolumeSnapshotContentName"):
+        return snapshot, ""
+    return None, shown(value_at(snapshot, "status.error.message") or ("it is not ready" if snapshot else "it does not exist"))
+
+
+def bound_claim(claim: JsonObject | None) -> tuple[bool | None, str]:
+    """Tell whether a claim has its volume, for ``wait_for``."""
+    phase = shown(value_at(claim, "status.phase") or "not begun")
+    return (True, "") if phase == "Bound" else (None, f"its phase is: {phase}")
+
+
+def is_bound_later(storage_class: JsonObject | None) -> bool:
+    """Tell whether volumes of a StorageClass are made once a pod with the claim has a node."""
+    return (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def content_of(volume: JsonObject, contents: t.Iterable[JsonObject], namespace: str) -> JsonObject | None:
+    """Return the VolumeSnapshotContent of a volume in a backup, first one that leads into the namespace; None where it is gone.
+
+    :arg volume: with ``driver`` and ``handle``, as the record has it.
+    """
+    wanted = (volume["driver"], volume["handle"])
+    found = [
+        one
+        for one in contents
+        if (one["spec"]["driver"], value_at(one, "status.snapshotHandle")) == wanted
+        and "deletionTimestamp" not in one["metadata"]
+    ]
+    found.sort(key=lambda one: (value_at(one, "spec.volumeSnapshotRef.namespace") != namespace, one["metadata"]["name"]))
+    return found[0] if found else None
+
+
+def selector_of(labels: t.Mapping[str, str]) -> str:
+    """Return the selector of objects with these labels."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -36,6 +36,7 @@ def checked_record(record: t.Any, where: str) -> JsonObject:
         (_is_size(given.get("size")), "size", f"is no number of bytes from 1 to {LARGEST}"),
         (is_digest(given.get("sha256")), "sha256", "is no SHA-256"),
         (_are_texts(given.get("volumes_left_out", [])), "volumes_left_out", "is no list of names"),
+        (_are_volumes(given.get("volumes", [])), "volumes", "is no list of snapshots with driver, handle and claim"),
     )
     refuse(Problem("malformed-backup", f"{where}: {key} {text}.") for holds, key, text in rules if not holds)
     return given
@@ -90,3 +91,19 @@ def _is_size(value: t.Any) -> bool:
 
 def _are_texts(value: t.Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _are_volumes(value: t.Any) -> bool:
+    return isinstance(value, list) and all(_is_volume(each) for each in value)
+
+
+def _is_volume(value: t.Any) -> bool:
+    claim = value.get("claim") if isinstance(value, dict) else None
+    if not isinstance(claim, dict) or not all(isinstance(value.get(key), str) for key in ("driver", "handle")):
+        return False
+    texts = (claim.get("labels"), claim.get("annotations"))
+    return (
+        isinstance(claim.get("name"), str)
+        and isinstance(claim.get("spec"), dict)
+        and all(isinstance(each, dict) and _are_texts([*each, *each.values()]) for each in texts)
+    )

@@ -9,11 +9,29 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import json
+import typing as t
 
-from .._common.ownership import OWNED_LABELS
-from .._common.values import JsonObject
-from .facts import ARCHIVE, CONTAINER, OPTIONS, POD_SECONDS, PROGRAM, RESTORE_POD
+from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from .._common.values import JsonObject, moment
+from .facts import (
+    ARCHIVE,
+    BACKUP_AT,
+    CONTAINER,
+    CONTENT,
+    OPTIONS,
+    POD_SECONDS,
+    PROGRAM,
+    RESTORE_POD,
+    SELECTED_NODE,
+    SNAPSHOT,
+    SNAPSHOTS,
+    SYNCER_KEYS,
+)
+
+# Of a claim's spec, what its volume is made by.
+_CLAIM_SPEC = ("accessModes", "resources", "storageClassName", "volumeMode")
 
 # Of the pod's spec, what the control plane's pod has as well.
 _SHARED = (
@@ -90,3 +108,68 @@ def claim_of(workload: JsonObject) -> JsonObject | None:
         },
         "spec": template["spec"],
     }
+
+
+def file_stamp(at: str) -> str:
+    """Return how the files of a backup begin, such as 20261127T020000Z: its time, without characters that some file systems refuse."""
+    return moment(at).strftime("%Y%m%dT%H%M%SZ")
+
+
+def claim_record(claim: JsonObject) -> JsonObject:
+    """Return what is needed to make a tenant's claim on the host cluster anew, for the record of a backup."""
+    annotations = annotations_of(claim)
+    node = {SELECTED_NODE: annotations[SELECTED_NODE]} if SELECTED_NODE in annotations else {}
+    return {
+        "name": claim["metadata"]["name"],
+        "labels": _of_syncer(labels_of(claim)),
+        "annotations": _of_syncer(annotations) | node,
+        "spec": {key: claim["spec"][key] for key in _CLAIM_SPEC if key in claim["spec"]},
+    }
+
+
+def restored_claim(record: JsonObject, namespace: str, snapshot: str, without_node: bool) -> JsonObject:
+    """Return the claim whose volume is made from a snapshot.
+
+    :arg record: as ``claim_record`` returns it; ``without_node``, whether the node of its former volume is gone.
+    """
+    source = {"apiGroup": SNAPSHOTS.partition("/")[0], "kind": SNAPSHOT, "name": snapshot}
+    annotations = {key: value for key, value in record["annotations"].items() if not (without_node and key == SELECTED_NODE)}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": record["name"], "namespace": namespace, "labels": record["labels"], "annotations": annotations},
+        "spec": {**record["spec"], "dataSource": source},
+    }
+
+
+def volume_snapshot(claim: str, namespace: str, snapshot_class: str, labels: t.Mapping[str, str]) -> JsonObject:
+    """Return a snapshot of the volume of a claim, for a backup.
+
+    :arg labels: of a backup, with the time.
+    """
+    name = f"kubegpu-{labels[BACKUP_AT].lower()}-{hashlib.sha256(claim.encode()).hexdigest()[:8]}"
+    metadata = {"name": name, "namespace": namespace, "labels": {**OWNED_LABELS, **labels}}
+    spec = {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": claim}}
+    return {"apiVersion": SNAPSHOTS, "kind": SNAPSHOT, "metadata": metadata, "spec": spec}
+
+
+def adopted(content: JsonObject, handle: str, namespace: str) -> tuple[JsonObject, JsonObject]:
+    """Return a VolumeSnapshotContent and a VolumeSnapshot that lead to a snapshot of the storage whose own VolumeSnapshot is gone.
+
+    :arg content: the former VolumeSnapshotContent; ``handle``, how the storage names the snapshot.
+    """
+    metadata: JsonObject = {"name": f"kubegpu-{content['metadata']['uid']}", "labels": labels_of(content)}
+    there = {"name": metadata["name"], "namespace": namespace}
+    spec = {
+        key: content["spec"][key] for key in ("driver", "sourceVolumeMode", "volumeSnapshotClassName") if key in content["spec"]
+    }
+    spec |= {"deletionPolicy": "Retain", "source": {"snapshotHandle": handle}, "volumeSnapshotRef": there}
+    source = {"source": {"volumeSnapshotContentName": metadata["name"]}}
+    return (
+        {"apiVersion": SNAPSHOTS, "kind": CONTENT, "metadata": metadata, "spec": spec},
+        {"apiVersion": SNAPSHOTS, "kind": SNAPSHOT, "metadata": metadata | {"namespace": namespace}, "spec": source},
+    )
+
+
+def _of_syncer(keys: t.Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in keys.items() if key.startswith(SYNCER_KEYS)}

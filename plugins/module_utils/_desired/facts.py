@@ -309,6 +309,12 @@ CLUSTER: Fields = {
         "For the command line: whose backup restore takes, TENANT or INVENTORY_HOST/TENANT. Empty: the tenant's own.",
         "",
     ),
+    "kubegpu_restore_volumes": Field(
+        str,
+        "For the command line: volumes that restore gives their data back. missing: those whose claims are gone. all: the others, too.",
+        "missing",
+        choices=("missing", "all"),
+    ),
     ROLLOUT: Field(
         dict,
         "Waves in which the playbook rollout changes clusters (docs/how-to/many-clusters.md). The same for all clusters.",

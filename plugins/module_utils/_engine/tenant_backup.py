@@ -12,7 +12,9 @@ import typing as t
 from .._adapters.progress_file import ProgressFile
 from .._adapters.run_lock import locked
 from .._adapters.snapshot_file import SnapshotFile
+from .._backup.facts import BACKUP_FOLDER, BACKUP_OF
 from .._backup.lifecycle import Backup
+from .._backup.values import file_stamp
 from .._common.errors import Problem, Refused, TenancyError, explained
 from .._common.names import namespace_of
 from .._common.parallel import concurrently
@@ -24,12 +26,14 @@ if t.TYPE_CHECKING:
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "str", "required": True},
-    # The action plugin keeps what the module leaves in its folder ``path``.
+    # The action plugin keeps what the module leaves in its folder ``path``, and says which backups there are.
     "folder": {"type": "path", "required": True},
     "cluster": {"type": "str"},
     "keep": {"type": "int", "default": 7},
     "encrypt": {"type": "bool", "default": False},
     "path": {"type": "path"},
+    "identifier": {"type": "str"},
+    "kept": {"type": "dict", "default": {}},
     "progress": {"type": "path"},
     "timeout": {"type": "int", "default": 600},
 }
@@ -44,8 +48,11 @@ def reconcile(run: ClusterRun) -> Result:
         part = run.part({"timeout": params["timeout"]})
         try:
             with progress.during(name, "Take a backup"):
-                plane = ControlPlane(part.kube, name, namespace_of(name))
-                record = Backup(part, plane).save(SnapshotFile(f"{params['path']}/{name}.tar.gz"))
+                labels = {BACKUP_OF: name, BACKUP_FOLDER: params["identifier"] or ""}
+                backup = Backup(part, ControlPlane(part.kube, name, namespace_of(name)), labels)
+                record = backup.save(SnapshotFile(f"{params['path']}/{name}.tar.gz"))
+                if params["identifier"] and not part.check_mode:
+                    backup.volumes.forget(labels, {file_stamp(record["at"]), *params["kept"].get(name, [])})
         except Exception as exc:
             problems = exc.problems if isinstance(exc, TenancyError) else [Problem("failed", explained(exc))]
             return part.result(name=name, problems=[problem.data() for problem in problems])

@@ -32,6 +32,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "str"},
     "tenant": {"type": "str"},
     "backup": {"type": "str", "default": "latest"},
+    "volumes": {"type": "str", "default": "missing", "choices": ["missing", "all"]},
     "path": {"type": "path"},
     "record": {"type": "dict"},
     "progress": {"type": "path"},
@@ -53,7 +54,7 @@ def reconcile(run: Run, ask: Ask = ask, connect: t.Callable[[Result], Kube] = co
     plane = ControlPlane(run.kube, params["name"], namespace_of(params["name"]))
     progress = ProgressFile(params["progress"] or "")
     with progress.during(params["name"], "Restore"), locked(str(params["kubeconfig"] or ""), run.deadline):
-        ready = Restoration(run, plane, ask, connect).restore(file, record)
+        ready = Restoration(run, plane, ask, connect, params["volumes"] == "all").restore(file, record)
     return run.result(**ready)
 
 

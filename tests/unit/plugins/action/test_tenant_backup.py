@@ -50,13 +50,13 @@ class Host:
         self.made = {"web": b"content", "ml": b"more" * 100}
         self.broken = []
         self.reasons = {}
-        self.restored = None
+        self.restored = self.asked = None
         self.loader = DataLoader()
         monkeypatch.setattr(_backups, "utc_now", lambda: datetime.datetime(2026, 11, 28, tzinfo=datetime.timezone.utc))
         monkeypatch.setattr(NormalAction, "run", lambda action, *_rest: self.module(action._task))
 
     def module(self, task):
-        args = task.args
+        args = self.asked = dict(task.args)
         if "record" in args:
             self.restored = None if task.check_mode else Path(args["path"]).read_bytes()
             return {"changed": True}
@@ -118,6 +118,25 @@ def test_check_mode_lists_what_there_is(host):
     result = host.action(tenant_backup, check_mode=True, tenants=["web", "ml"])
     assert (result["listing"][0], result["listing"][-1]) == ("web: 1 backup", "ml: no backup")
     assert len(host.store("web").all()) == 1
+
+
+def test_the_module_is_told_whose_the_backups_are_and_which_there_are(host):
+    host.store("web").keep(record("web", hour=1), b"content", None)
+    host.action(tenant_backup, check_mode=True, tenants=["web"])
+    assert (host.asked["identifier"], host.asked["kept"]) == ("", {"web": ["20261127T010000Z"]})
+    identifiers = []
+    for name in ("web", "ml"):
+        host.action(tenant_backup, tenants=[name])
+        identifiers.append(host.asked["identifier"])
+    assert identifiers == [Path(host.backups, "identifier").read_text().strip()] * 2
+
+
+def test_a_damaged_identifier_deletes_nothing(host):
+    Path(host.backups).mkdir()
+    Path(host.backups, "identifier").write_text("web\n")
+    result = host.action(tenant_backup, tenants=["web"])
+    assert (result["failed"], result["problems"][0]["code"]) == (True, "damaged-identifier")
+    assert host.asked is None
 
 
 def test_one_that_fails_does_not_keep_the_others_from_theirs(host):

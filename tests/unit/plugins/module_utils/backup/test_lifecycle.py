@@ -15,7 +15,7 @@ import tarfile
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.pods import Ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.snapshot_file import SnapshotFile
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import ARCHIVE, BIND_REQUEST, RESTORE_POD
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import ARCHIVE, BIND_REQUEST, RESTORE_POD, SNAPSHOTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.lifecycle import Backup, Restoration
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, Superseded, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -172,12 +172,13 @@ class World:
 
     def backup(self, path, **kwargs):
         run = self.run(**kwargs)
-        return Backup(run, ControlPlane(run.kube, "web", NAMESPACE)).save(SnapshotFile(str(path))), run
+        return Backup(run, ControlPlane(run.kube, "web", NAMESPACE), {}).save(SnapshotFile(str(path))), run
 
-    def restore(self, path, record=None, **kwargs):
+    def restore(self, path, record=None, every_volume=False, **kwargs):
         run = self.run(**kwargs)
         plane = ControlPlane(run.kube, "web", NAMESPACE)
-        restoration = Restoration(run, plane, lambda _config, _path: {"gitVersion": "v1.35.4"}, lambda _config: self.tenant)
+        ask, connect = (lambda _config, _path: {"gitVersion": "v1.35.4"}), (lambda _config: self.tenant)
+        restoration = Restoration(run, plane, ask, connect, every_volume)
         return restoration.restore(SnapshotFile(str(path)), RECORD | (record or {})), run
 
     @property
@@ -206,6 +207,7 @@ def test_a_backup_is_the_archive_and_its_record(world, tmp_path):
     assert record == RECORD | {
         "at": record["at"],
         "objects": {"queues.scheduling.run.ai": 1, "secrets": 1},
+        "volumes": [],
         "volumes_left_out": ["models-x-default-x-web"],
     }
     assert [step["step"] for step in run.steps] == ["make a snapshot", "bring the archive"]
@@ -338,6 +340,18 @@ def test_an_archive_that_cannot_be_deleted_is_a_warning(world, tmp_path):
     ]
 
 
+def with_storage(world):
+    """Have a storage with snapshots, and return the record of a backup that has one of the tenant's volume."""
+    content = item(SNAPSHOTS, "VolumeSnapshotContent", "snap", status={"snapshotHandle": "h"}, metadata={"namespace": None})
+    content["spec"] = {"driver": "disk.example", "volumeSnapshotRef": {"name": "snap", "namespace": NAMESPACE}}
+    content["metadata"].pop("namespace")
+    world.api.put(content)
+    world.api.put(item(SNAPSHOTS, "VolumeSnapshot", "snap"))
+    world.api.react("create", "PersistentVolumeClaim", lambda claim: world.api.put(claim | {"status": {"phase": "Bound"}}))
+    claim = {"name": OWN_CLAIM["metadata"]["name"], "labels": OWN_CLAIM["metadata"]["labels"], "annotations": {}, "spec": {}}
+    return {"volumes": [{"driver": "disk.example", "handle": "h", "claim": claim}]}
+
+
 # --- restores ----------------------------------------------------------------------------------------------------------
 
 
@@ -428,6 +442,41 @@ def test_a_volume_that_is_gone_is_made_again(world, file):
     made = world.api.get("v1", "PersistentVolumeClaim", "data-web-0", NAMESPACE)
     assert made["metadata"]["labels"] == {"app": "vcluster", "release": "web"}
     assert made["spec"] == WORKLOAD["spec"]["volumeClaimTemplates"][0]["spec"]
+
+
+def own_claim(world):
+    return world.api.get("v1", "PersistentVolumeClaim", OWN_CLAIM["metadata"]["name"], NAMESPACE)
+
+
+def test_a_claim_that_is_gone_gets_its_data_back_before_the_control_plane_starts(world, file):
+    record = with_storage(world)
+    world.api.drop("v1", "PersistentVolumeClaim", OWN_CLAIM["metadata"]["name"], NAMESPACE)
+    _result, run = world.restore(file, record)
+    assert [step["step"] for step in run.steps][-2:] == ["restore 1 volumes", "start the control plane"]
+    assert own_claim(world)["spec"]["dataSource"]["name"] == "snap"
+
+
+def test_a_claim_that_is_there_stays_unless_all_are_asked_for(world, file):
+    record = with_storage(world)
+    world.restore(file, record)
+    assert own_claim(world).get("spec") is None
+    world.restore(file, record, every_volume=True)
+    assert "dataSource" in own_claim(world)["spec"]
+
+
+def test_another_tenants_volumes_are_not_restored(world, file):
+    _result, run = world.restore(file, with_storage(world) | {"tenant": "other"}, every_volume=True)
+    assert run.warnings == ["Volumes of other are restored into that tenant alone. In web, they will be empty."]
+    assert own_claim(world).get("spec") is None
+
+
+def test_a_volume_that_is_not_restored_leaves_the_tenant_down(world, file):
+    record = with_storage(world)
+    world.api.drop("v1", "PersistentVolumeClaim", OWN_CLAIM["metadata"]["name"], NAMESPACE)
+    world.api.react("create", "PersistentVolumeClaim", lambda claim: world.api.put(claim | {"status": {"phase": "Pending"}}))
+    with pytest.raises(TenancyError, match=r"Could not restore 1 volumes.*Pending.*stays down until it is restored again"):
+        world.restore(file, record)
+    assert not runs_as_before(world)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ RECORD = {
     "size": 10,
     "sha256": "a" * 64,
 }
+CLAIM = {"name": "models", "labels": {"a": "b"}, "annotations": {}, "spec": {}}
 
 
 def test_a_record_of_the_form_is_taken():
-    assert checked_record(RECORD, "record") == RECORD
+    for record in (RECORD, RECORD | {"volumes": [{"driver": "d", "handle": "h", "claim": CLAIM}]}):
+        assert checked_record(record, "record") == record
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,12 @@ def test_a_record_of_the_form_is_taken():
         ("kubernetes_version", None),
         ("volumes_left_out", 5),
         ("volumes_left_out", [1]),
+        ("volumes", {}),
+        ("volumes", [{"driver": "d", "handle": "h"}]),
+        ("volumes", [{"driver": "d", "handle": 5, "claim": CLAIM}]),
+        ("volumes", [{"driver": "d", "handle": "h", "claim": CLAIM | {"name": None}}]),
+        ("volumes", [{"driver": "d", "handle": "h", "claim": CLAIM | {"labels": {"a": 1}}}]),
+        ("volumes", [{"driver": "d", "handle": "h", "claim": CLAIM | {"spec": []}}]),
         ("sha256", "a" * 63),
     ],
 )
