@@ -101,7 +101,8 @@ def install(lab: Lab) -> None:
 
 def snapshots(lab: Lab) -> list[str]:
     """Return the snapshots that the driver has on all nodes, each as NODE/NAME."""
-    script = f'for node in $(docker ps --format "{{{{.Names}}}}"); do docker exec $node sh -c "ls {FOLDER}/snapshots 2>/dev/null || true" | sed "s|^|$node/|"; done'
+    names = f"docker exec $node ls {FOLDER}/snapshots 2>/dev/null"
+    script = f'for node in $(docker ps --format "{{{{.Names}}}}"); do for name in $({names}); do echo $node/$name; done; done'
     return lab.run("bash", "-c", script).split()
 
 

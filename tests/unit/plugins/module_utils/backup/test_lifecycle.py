@@ -177,8 +177,8 @@ class World:
     def restore(self, path, record=None, every_volume=False, **kwargs):
         run = self.run(**kwargs)
         plane = ControlPlane(run.kube, "web", NAMESPACE)
-        ask, connect = (lambda _config, _path: {"gitVersion": "v1.35.4"}), (lambda _config: self.tenant)
-        restoration = Restoration(run, plane, ask, connect, every_volume)
+        answer = {"gitVersion": "v1.35.4"}
+        restoration = Restoration(run, plane, lambda _config, _path: answer, lambda _config: self.tenant, every_volume)
         return restoration.restore(SnapshotFile(str(path)), RECORD | (record or {})), run
 
     @property

@@ -109,8 +109,8 @@ class World:
         if content["spec"]["deletionPolicy"] == "Delete":
             self.stored.discard(content["status"]["snapshotHandle"])
 
-    def save(self, at=AT, labels=LABELS):
-        return self.volumes.save(self.volumes.classes(), labels, at)
+    def save(self, at=AT, **labels):
+        return self.volumes.save(self.volumes.classes(), LABELS | labels, at)
 
     def names(self, kind):
         return sorted(one["metadata"]["name"] for one in self.api.list(SNAPSHOTS, kind))
@@ -250,7 +250,7 @@ def test_a_snapshot_that_is_gone_is_a_warning_or_refused(world):
 
 def test_snapshots_of_backups_that_are_gone_go(world):
     first, later = world.save()[0], world.save(LATER)[0]
-    other = world.save("2026-11-29T10:00:00+00:00", LABELS | {"kubegpu.tenancy/backup-folder": "e" * 32})[0]
+    other = world.save("2026-11-29T10:00:00+00:00", **{"kubegpu.tenancy/backup-folder": "e" * 32})[0]
     world.volumes.forget(LABELS, ["20261128T100000Z"])
     assert world.stored == {later["handle"], other["handle"]}
     assert first["handle"] not in world.stored
