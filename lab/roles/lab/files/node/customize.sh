@@ -6,6 +6,14 @@ rm -f "$root"/lib/systemd/system/multi-user.target.wants/* "$root"/etc/systemd/s
   "$root"/lib/systemd/system/local-fs.target.wants/* "$root"/lib/systemd/system/sockets.target.wants/*udev* \
   "$root"/lib/systemd/system/sockets.target.wants/*initctl* "$root"/lib/systemd/system/basic.target.wants/* \
   "$root"/lib/systemd/system/sysinit.target.wants/systemd-tmpfiles-setup.service
+# kind gives a node 30 s to start, of which these take half where programs start slowly. They are for devices, kernel modules, and the first
+# start of a machine.
+rm -f "$root"/usr/lib/systemd/system-generators/*
+for unit in kmod-static-nodes.service ldconfig.service sys-fs-fuse-connections.mount sys-kernel-config.mount \
+  systemd-journal-catalog-update.service systemd-modules-load.service systemd-sysusers.service systemd-tmpfiles-setup-dev-early.service \
+  systemd-tmpfiles-setup-dev.service systemd-update-done.service; do
+  rm -f "$root/lib/systemd/system/sysinit.target.wants/$unit"
+done
 mkdir -p "$root/etc/systemd/journald.conf.d" "$root/etc/systemd/system/multi-user.target.wants" \
   "$root/etc/kubernetes/manifests" "$root/etc/containerd" "$root/opt/cni"
 printf '[Journal]\nReadKMsg=no\n' > "$root/etc/systemd/journald.conf.d/kind.conf"
