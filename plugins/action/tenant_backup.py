@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import typing as t
+import uuid
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._common.errors import Problem, Refused, TenancyError, explained
 from ..module_utils._common.quantity import whole
 from ..module_utils._common.text import shown
-from ..plugin_utils._backups import Store, identifier_of, listing
+from ..plugin_utils._backups import Store, listing
 from ..plugin_utils._transfer import FileTransfer, Vault, failure, vault_of
 
 Data = dict[str, t.Any]
@@ -50,18 +51,34 @@ class ActionModule(FileTransfer):
         """Run the module, and keep what it leaves in its folder."""
         args = self._task.args
         stores = {name: Store(args["folder"], self._cluster(task_vars), name) for name in args["tenants"]}
-        args["identifier"] = identifier_of(args["folder"], not self._task.check_mode)
-        args["kept"] = {name: store.times() for name, store in stores.items()}
-        result = super().run(tmp, task_vars)
-        problems = [Problem.of(problem) for problem in result.get("problems", [])]
-        if not self._task.check_mode:
-            result["backups"] = list(self._kept(result, stores, vault, problems))
-            result["unsaved"] = unsaved(args["tenants"], result)
+        args["run"] = uuid.uuid4().hex
+        args["forget"] = {name: store.leftovers_of() for name, store in stores.items()}
+        with contextlib.ExitStack() as stack:
+            if not self._task.check_mode:
+                for name, store in stores.items():
+                    stack.enter_context(store.leftovers.during([name], args["run"]))
+            result = super().run(tmp, task_vars)
+            problems = [Problem.of(problem) for problem in result.get("problems", [])]
+            if not self._task.check_mode:
+                result["backups"] = list(self._kept(result, stores, vault, problems))
+                result["unsaved"] = unsaved(args["tenants"], result)
+                self._forget(result, stores)
         # In check mode, what there is, is listed.
         result["listing"] = listing({name: store.all() for name, store in stores.items()})
         if problems:
             return result | failure(Refused("\n".join(problem.text for problem in problems), problems))
         return result
+
+    def _forget(self, result: Data, stores: dict[str, Store]) -> None:
+        """Forget the runs whose snapshots of volumes are deleted, or belong to a backup."""
+        saved = {record["tenant"] for record in result["backups"]}
+        for one in result.get("tenants", []):
+            name, runs = one["name"], one.get("forgotten", [])
+            own = [self._task.args["run"]] if name in saved or not one.get("leaves_snapshots", True) else []
+            for run in (*runs, *own):
+                # A file that stays does no harm: what a backup names is not deleted.
+                with contextlib.suppress(OSError):
+                    stores[name].leftovers.remove(name, run)
 
     def _kept(self, result: Data, stores: dict[str, Store], vault: Vault | None, problems: list[Problem]) -> t.Iterator[Data]:
         """Keep the backups that the module made, and yield the record of each; add to ``problems`` why one was not kept."""

@@ -194,10 +194,10 @@ cluster:
       sample: {verdicts: rehearsals, max_age: 30, accept_holds: []}
     backup:
       description:
-        - Folder on the controller for backups of tenants, how many backups it keeps of each tenant, whether they are encrypted, and whether an
-          upgrade, a reset and a removal need one.
+        - Folder on the controller for backups of tenants, how many backups it keeps of each tenant, whether they are encrypted, the seconds for
+          one or for a restore, and whether an upgrade, a reset and a removal need one.
       type: dict
-      sample: {folder: ~/kubegpu-backups, keep: 7, encrypt: false, required: false}
+      sample: {folder: ~/kubegpu-backups, keep: 7, encrypt: false, timeout: 600, required: false}
     accepted_hazards:
       description:
         - Hazards that touch what is asked of KAI Schedulers and were accepted, by tenant. Those of the shared one are by

@@ -17,7 +17,7 @@ description:
   - A backup is an archive with all objects of the virtual cluster, such as Deployments, Secrets and the queues of its KAI Scheduler, and
     beside it a record with its checksum. The record is written last, so that what a run left half done is no backup.
   - Where the storage of the tenant's volumes has a VolumeSnapshotClass, a snapshot of each volume belongs to the backup. It stays on the
-    cluster, also if the tenant's namespace goes. The first backup after the one that is deleted deletes it. The record names the other
+    cluster, also if the tenant's namespace goes. Once the backup is deleted, the tenant's next backup deletes it. The record names the other
     volumes, whose data are not in the backup.
   - The tenant keeps running meanwhile. A paused tenant has no control plane that could make a snapshot, and fails.
 options:
@@ -52,14 +52,14 @@ options:
     description:
       - Folder on the host for the archives on their way. The task makes it, and removes it at its end.
     type: path
-  identifier:
+  run:
     description:
-      - Identifier of O(folder), by which snapshots of volumes tell whose backups they belong to. The task reads it from the folder's file
-        C(identifier), which it makes.
+      - Identifier of this run, which its snapshots of volumes carry as a label. The task makes one.
     type: str
-  kept:
+    default: ""
+  forget:
     description:
-      - When the backups were made that O(folder) has, by the tenant's name. The task reads them.
+      - Runs whose snapshots of volumes belong to no backup any more and are deleted, by the tenant's name. The task reads them from O(folder).
     type: dict
     default: {}
   timeout:
@@ -149,10 +149,18 @@ backups:
           description: How the storage names the snapshot.
           type: str
           returned: always
+        volume:
+          description: Name of the PersistentVolume.
+          type: str
+          returned: always
         claim:
           description: What is needed to make the PersistentVolumeClaim anew, with C(name), C(labels), C(annotations) and C(spec).
           type: dict
           returned: always
+    run:
+      description: Identifier of the run that made the snapshots of volumes.
+      type: str
+      returned: when there are some
     volumes_left_out:
       description: The tenant's own PersistentVolumeClaims, by their names on the host cluster, whose data are not in it.
       type: list
@@ -194,6 +202,15 @@ tenants:
       description: Name of the tenant.
       type: str
       returned: always
+    forgotten:
+      description: The runs of O(forget) whose snapshots of its volumes are deleted.
+      type: list
+      elements: str
+      returned: always
+    leaves_snapshots:
+      description: Whether snapshots of its volumes are left, which the next backup deletes.
+      type: bool
+      returned: when it failed
     problems:
       description: Why there is no backup of it, each with C(code) and C(text).
       type: list

@@ -17,7 +17,6 @@ import json
 import os
 import re
 import typing as t
-import uuid
 
 from ..module_utils._adapters import files
 from ..module_utils._backup.validation import checked_record, is_digest
@@ -26,15 +25,13 @@ from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import TenancyError, refusal
 from ..module_utils._common.text import shown
 from ..module_utils._common.values import moment, utc_now, value_at
+from ._leftovers import Leftovers
 
 Data = dict[str, t.Any]
 
 RECORD, PLAIN, ENCRYPTED = ".json", ".tar.gz", ".tar.gz.vault"
 # Of the archives that are named here; the folder may hold other files.
 _ARCHIVE = re.compile(r"(\d{8}T\d{6}Z)\.tar\.gz(\.vault)?")
-_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
-# In the folder of all clusters: by which snapshots of volumes tell whose backups they belong to.
-IDENTIFIER = "identifier"
 # In the cluster's folder: which backups a renewal restores, see playbooks/tasks/renewal.yml.
 NOTE = "renewal.json"
 # How far the clocks of a host and of the controller may be apart.
@@ -75,6 +72,7 @@ class Store:
         self.folder = os.path.join(os.path.abspath(os.path.expanduser(folder)), cluster, tenant)
         self._cluster = cluster
         self._tenant = tenant
+        self.leftovers = Leftovers(os.path.dirname(self.folder))
 
     def keep(self, record: Data, content: bytes, encrypt: Convert | None) -> Kept:
         """Keep a backup, and return it.
@@ -115,9 +113,10 @@ class Store:
         found = filter(None, [self._read(name) for name in files.list_directory(self.folder) if name.endswith(RECORD)])
         return sorted(found, key=lambda kept: (not kept.is_ahead, moment(kept.at)), reverse=True)
 
-    def times(self) -> list[str]:
-        """Return when backups were made, as their files are named, unreadable ones included."""
-        return sorted({found[1] for found in map(_ARCHIVE.fullmatch, files.list_directory(self.folder)) if found})
+    def leftovers_of(self) -> list[str]:
+        """Return the runs whose snapshots of volumes the tenant's next backup deletes; none that a backup here names."""
+        named = {kept.record.get("run") for kept in self.all()}
+        return [run for run in self.leftovers.of(self._tenant) if run not in named]
 
     def choose(self, which: str) -> Kept:
         """Return a backup by when it was made, or the newest one for ``latest``, which is none that is dated in the future.
@@ -156,6 +155,8 @@ class Store:
         others = [one for one in self.all() if one.path != made.path]
         gone = [one for one in others[max(keep - 1, 0) :] if one.at != noted]
         for one in gone:
+            if one.record.get("volumes"):
+                self.leftovers.add(self._tenant, one.record["run"])
             # Without its record first, a deletion that is cut off leaves no backup without an archive.
             files.remove_file(self._path(f"{file_stamp(one.at)}{RECORD}"))
             files.remove_file(one.path)
@@ -190,31 +191,6 @@ class Store:
         if (name, record.get("file")) != (f"{file_stamp(record['at'])}{RECORD}", file) or not os.path.isfile(self._path(file)):
             return None
         return Kept(record, self._path(file))
-
-
-def identifier_of(folder: str, make: bool) -> str:
-    """Return the identifier of a folder with backups, which it keeps when it is copied elsewhere; empty where it has none.
-
-    :arg make: whether to give it one.
-    :raises TenancyError: where the file holds something else, or cannot be written.
-    """
-    top = os.path.abspath(os.path.expanduser(folder))
-    path = os.path.join(top, IDENTIFIER)
-    content = files.read_file(path)
-    if content is None:
-        if not make:
-            return ""
-        files.make_directories(top, 0o700)
-        content = uuid.uuid4().hex.encode()
-        files.write_file(path, content + b"\n", 0o600)
-    text = content.decode(errors="replace").strip()
-    if not _IDENTIFIER.fullmatch(text):
-        raise refusal(
-            "damaged-identifier",
-            f"{path} holds no identifier of 32 hexadecimal digits, by which snapshots of volumes are known as those of these backups. Take it "
-            "from a copy of the folder. Without a copy, delete it: then older snapshots of volumes stay until you delete them.",
-        )
-    return text
 
 
 def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import (
-    BACKUP_AT,
     BACKUP_OF,
+    BACKUP_RUN,
     CONTENT,
     SNAPSHOT,
     SNAPSHOTS,
@@ -95,9 +95,9 @@ def delete_work(kube: Kube) -> None:
 
 
 def snapshots(lab: BackupLab, tenant: str) -> list[str]:
-    """Return when the backups were made that the cluster has snapshots of."""
+    """Return the runs of which the cluster has snapshots of a tenant's volume."""
     contents = lab.host().list(SNAPSHOTS, CONTENT, label_selector=f"{BACKUP_OF}={tenant}")
-    return sorted(labels_of(content)[BACKUP_AT] for content in contents)
+    return sorted(labels_of(content)[BACKUP_RUN] for content in contents)
 
 
 @pytest.fixture(scope="module", name="lab")
@@ -164,25 +164,25 @@ def test_a_namespace_that_is_lost_comes_back_with_its_data(lab: BackupLab) -> No
 
 @pytest.mark.parametrize("seconds", [1.5, 3.5])
 def test_a_killed_backup_leaves_no_snapshot(lab: BackupLab, seconds: float) -> None:
-    kept = lab.store("web").times()
+    kept = lab.kept("web")
     lab.kill_at("backup", "Back up tenants", seconds, args=["--extra-vars=kubegpu_only=web"])
-    assert lab.store("web").times() == kept
+    assert lab.kept("web") == kept
     lab.back_up("--extra-vars=kubegpu_only=web")
-    newest = lab.store("web").times()[-1]
-    # What the killed one left is gone; each backup that was there when the last one began still has its own.
-    assert set(snapshots(lab, "web")) <= {*kept, newest}
-    assert newest in snapshots(lab, "web")
+    # What the killed run left is gone. What the last run deleted goes with the next one.
+    of_backups = {one.record["run"] for one in (*kept, *lab.kept("web"))}
+    assert set(snapshots(lab, "web")) <= of_backups
+    assert lab.kept("web")[0].record["run"] in snapshots(lab, "web")
 
 
 def test_snapshots_go_with_their_backup(lab: BackupLab) -> None:
     for _count in range(5):
         lab.back_up("--extra-vars=kubegpu_only=web")
-    kept = lab.store("web").times()
+    kept = {one.record["run"] for one in lab.kept("web")}
     assert len(kept) == 3
     # Those of the backup that the last run deleted go with the next one.
-    assert set(kept) <= set(snapshots(lab, "web"))
-    assert len(snapshots(lab, "web")) <= len(kept) + 1
-    bound = [labels_of(one).get(BACKUP_AT) for one in lab.host().list(SNAPSHOTS, SNAPSHOT, "tenant-web")]
+    assert kept < set(snapshots(lab, "web"))
+    assert len(snapshots(lab, "web")) == 4
+    bound = [labels_of(one).get(BACKUP_RUN) for one in lab.host().list(SNAPSHOTS, SNAPSHOT, "tenant-web")]
     assert sorted(map(str, bound)) == snapshots(lab, "web")
     contents = lab.host().list(SNAPSHOTS, CONTENT)
 

@@ -44,8 +44,10 @@ SERVICES = (KAI_NAMESPACE, "kube-system")
 SNAPSHOTS = "snapshot.storage.k8s.io/v1"
 SNAPSHOT, CONTENT, CLASS = "VolumeSnapshot", "VolumeSnapshotContent", "VolumeSnapshotClass"
 DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
-# Labels of those in backups: of which tenant, in which folder, and when the backup was made, as its files are named.
-BACKUP_OF, BACKUP_FOLDER, BACKUP_AT = (f"kubegpu.tenancy/backup-{part}" for part in ("of", "folder", "at"))
+# Labels of those in backups: of which tenant, by which run, and when the backup was made, as its files are named.
+BACKUP_OF, BACKUP_RUN, BACKUP_AT = (f"kubegpu.tenancy/backup-{part}" for part in ("of", "run", "at"))
+# Annotations by which the storage deletes a snapshot (kubernetes-csi/external-snapshotter, pkg/utils/util.go).
+DELETED_BY = "snapshot.storage.kubernetes.io/deletion-secret"
 # Annotation of a claim: the node on which a driver makes the volume. Without it, a claim may wait for its first pod (k8s.io/component-helpers).
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 # Keys of labels and annotations by which a syncer knows a claim that it brought (loft-sh/vcluster, pkg/util/translate).

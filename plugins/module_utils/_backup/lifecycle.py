@@ -26,6 +26,8 @@ from .._vcluster.status import describe, is_paused
 from .._vcluster.values import kubernetes_of, pause_patch, resume_patch
 from .facts import (
     ARCHIVE,
+    BACKUP_AT,
+    BACKUP_RUN,
     COMMAND_SECONDS,
     CONTAINER,
     FORMAT,
@@ -37,7 +39,7 @@ from .facts import (
 from .placement import Placement
 from .status import counted, finished, kubernetes_in, request_name
 from .validation import check_versions, has_versions
-from .values import claim_of, restore_pod, shell, snapshot_command
+from .values import claim_of, file_stamp, restore_pod, shell, snapshot_command
 from .volumes import Volumes
 
 if t.TYPE_CHECKING:
@@ -116,10 +118,10 @@ class Container:
 class Backup:
     """Takes backups of one virtual cluster.
 
-    :arg labels: of the snapshots of volumes that belong to this tenant's backups in one folder.
+    :arg labels: of the snapshots of volumes: the tenant, and the run.
     """
 
-    def __init__(self, run: Run, plane: ControlPlane, labels: t.Mapping[str, str]) -> None:
+    def __init__(self, run: Run, plane: ControlPlane, labels: dict[str, str]) -> None:
         self.run = run
         self.plane = plane
         self.labels = labels
@@ -136,7 +138,8 @@ class Backup:
         self.run.change("backup", None, record["at"])
 
         def save_volumes() -> None:
-            record["volumes"] = self.volumes.save(classes, self.labels, record["at"])
+            record["volumes"] = self.volumes.save(classes, self.labels | {BACKUP_AT: file_stamp(record["at"])})
+            record["run"] = self.labels[BACKUP_RUN]
 
         try:
             self.run.perform("make a snapshot", "a backup is taken", self._snapshot)
@@ -290,13 +293,13 @@ class Restoration:
 
     def _chosen(self, record: JsonObject) -> list[JsonObject]:
         """Return the volumes that get their data back."""
-        volumes = record.get("volumes", [])
-        if volumes and record["tenant"] != self.plane.name:
+        if record["tenant"] == self.plane.name:
+            return self.volumes.chosen(record, self.every_volume)
+        if record.get("volumes"):
             self.run.warn(
                 f"Volumes of {record['tenant']} are restored into that tenant alone. In {self.plane.name}, they will be empty."
             )
-            return []
-        return self.volumes.chosen(volumes, self.every_volume)
+        return []
 
     def _restore_volumes(self, volumes: list[JsonObject]) -> None:
         # With the database restored, the tenant stays down until they are, too.

@@ -95,19 +95,28 @@ def kubernetes_in(text: str | None) -> str | None:
 def classes_of(
     claims: t.Iterable[JsonObject], volumes: t.Iterable[JsonObject], classes: t.Iterable[JsonObject]
 ) -> dict[str, str]:
-    """Return the VolumeSnapshotClass for each claim with a volume whose driver has one, by the claim's name.
+    """Return the VolumeSnapshotClass for each claim with a volume that its driver made, and has a class for, by the claim's name.
 
     A driver with several classes has its default one, else the first by name.
     """
-    drivers = {volume["metadata"]["name"]: str(value_at(volume, "spec.csi.driver")) for volume in volumes}
     ordered = sorted(classes, key=lambda one: (annotations_of(one).get(DEFAULT_CLASS) != "true", one["metadata"]["name"]))
-    by_driver: dict[str, str] = {}
+    by_driver: dict[t.Any, str] = {}
     for one in ordered:
-        by_driver.setdefault(one["driver"], one["metadata"]["name"])
+        by_driver.setdefault(one.get("driver"), one["metadata"]["name"])
+    of_volume = {
+        volume["metadata"]["name"]: by_driver.get(driver) for volume in volumes if (driver := value_at(volume, "spec.csi.driver"))
+    }
     found = {
-        claim["metadata"]["name"]: by_driver.get(drivers.get(str(value_at(claim, "spec.volumeName")), "")) for claim in claims
+        claim["metadata"]["name"]: of_volume.get(claim["spec"].get("volumeName"))
+        for claim in claims
+        if is_bound(claim) and claim["spec"].get("storageClassName")
     }
     return {name: snapshot_class for name, snapshot_class in sorted(found.items()) if snapshot_class}
+
+
+def is_bound(claim: JsonObject) -> bool:
+    """Tell whether a claim has its volume, and is to keep it."""
+    return value_at(claim, "status.phase") == "Bound" and "deletionTimestamp" not in claim["metadata"]
 
 
 def ready_snapshot(snapshot: JsonObject | None) -> tuple[JsonObject | None, str]:
@@ -129,19 +138,14 @@ def is_bound_later(storage_class: JsonObject | None) -> bool:
 
 
 def content_of(volume: JsonObject, contents: t.Iterable[JsonObject], namespace: str) -> JsonObject | None:
-    """Return the VolumeSnapshotContent of a volume in a backup, first one that leads into the namespace; None where it is gone.
+    """Return the VolumeSnapshotContent of a volume in a backup; None where it is gone.
 
-    :arg volume: with ``driver`` and ``handle``, as the record has it.
+    :arg volume: with ``driver`` and ``handle``, as the record has it; ``namespace``, of the tenant to whom the snapshot has to belong.
     """
-    wanted = (volume["driver"], volume["handle"])
-    found = [
-        one
-        for one in contents
-        if (one["spec"]["driver"], value_at(one, "status.snapshotHandle")) == wanted
-        and "deletionTimestamp" not in one["metadata"]
-    ]
-    found.sort(key=lambda one: (value_at(one, "spec.volumeSnapshotRef.namespace") != namespace, one["metadata"]["name"]))
-    return found[0] if found else None
+    wanted = (volume["driver"], volume["handle"], namespace)
+    paths = ("spec.driver", "status.snapshotHandle", "spec.volumeSnapshotRef.namespace")
+    found = (one for one in contents if tuple(value_at(one, path) for path in paths) == wanted)
+    return next((one for one in found if "deletionTimestamp" not in one["metadata"]), None)
 
 
 def selector_of(labels: t.Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from .._common.versions import number
 from .facts import FORMAT, LARGEST, NEWER_KUBERNETES
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_RUN = re.compile(r"[0-9a-f]{32}")
 
 
 def checked_record(record: t.Any, where: str) -> JsonObject:
@@ -36,7 +37,12 @@ def checked_record(record: t.Any, where: str) -> JsonObject:
         (_is_size(given.get("size")), "size", f"is no number of bytes from 1 to {LARGEST}"),
         (is_digest(given.get("sha256")), "sha256", "is no SHA-256"),
         (_are_texts(given.get("volumes_left_out", [])), "volumes_left_out", "is no list of names"),
-        (_are_volumes(given.get("volumes", [])), "volumes", "is no list of snapshots with driver, handle and claim"),
+        (_are_volumes(given.get("volumes", [])), "volumes", "is no list of snapshots with driver, handle, volume and claim"),
+        (
+            not given.get("volumes") or _is_run(given.get("run")),
+            "run",
+            "is no identifier of the run that made the snapshots of volumes",
+        ),
     )
     refuse(Problem("malformed-backup", f"{where}: {key} {text}.") for holds, key, text in rules if not holds)
     return given
@@ -93,13 +99,17 @@ def _are_texts(value: t.Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
+def _is_run(value: t.Any) -> bool:
+    return isinstance(value, str) and bool(_RUN.fullmatch(value))
+
+
 def _are_volumes(value: t.Any) -> bool:
     return isinstance(value, list) and all(_is_volume(each) for each in value)
 
 
 def _is_volume(value: t.Any) -> bool:
     claim = value.get("claim") if isinstance(value, dict) else None
-    if not isinstance(claim, dict) or not all(isinstance(value.get(key), str) for key in ("driver", "handle")):
+    if not isinstance(claim, dict) or not all(isinstance(value.get(key), str) for key in ("driver", "handle", "volume")):
         return False
     texts = (claim.get("labels"), claim.get("annotations"))
     return (

@@ -14,12 +14,14 @@ import json
 import typing as t
 
 from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from .._common.quantity import quantity
 from .._common.values import JsonObject, moment
 from .facts import (
     ARCHIVE,
-    BACKUP_AT,
+    BACKUP_RUN,
     CONTAINER,
     CONTENT,
+    DELETED_BY,
     OPTIONS,
     POD_SECONDS,
     PROGRAM,
@@ -127,27 +129,34 @@ def claim_record(claim: JsonObject) -> JsonObject:
     }
 
 
-def restored_claim(record: JsonObject, namespace: str, snapshot: str, without_node: bool) -> JsonObject:
+def restored_claim(record: JsonObject, namespace: str, snapshot: str, least: int, without_node: bool) -> JsonObject:
     """Return the claim whose volume is made from a snapshot.
 
-    :arg record: as ``claim_record`` returns it; ``without_node``, whether the node of its former volume is gone.
+    :arg record: as ``claim_record`` returns it.
+    :arg least: bytes of a volume from the snapshot, 0 where the storage does not say.
+    :arg without_node: whether the node of its former volume is gone.
     """
     source = {"apiGroup": SNAPSHOTS.partition("/")[0], "kind": SNAPSHOT, "name": snapshot}
     annotations = {key: value for key, value in record["annotations"].items() if not (without_node and key == SELECTED_NODE)}
+    spec = copy.deepcopy(record["spec"]) | {"dataSource": source}
+    requests = spec.setdefault("resources", {}).setdefault("requests", {})
+    # The storage may have made a larger volume than it was asked for, and makes no smaller one from its snapshot.
+    if least > quantity(requests.get("storage", "0")):
+        requests["storage"] = str(least)
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": record["name"], "namespace": namespace, "labels": record["labels"], "annotations": annotations},
-        "spec": {**record["spec"], "dataSource": source},
+        "spec": spec,
     }
 
 
 def volume_snapshot(claim: str, namespace: str, snapshot_class: str, labels: t.Mapping[str, str]) -> JsonObject:
     """Return a snapshot of the volume of a claim, for a backup.
 
-    :arg labels: of a backup, with the time.
+    :arg labels: with the run.
     """
-    name = f"kubegpu-{labels[BACKUP_AT].lower()}-{hashlib.sha256(claim.encode()).hexdigest()[:8]}"
+    name = f"kubegpu-{labels[BACKUP_RUN][:12]}-{hashlib.sha256(claim.encode()).hexdigest()[:8]}"
     metadata = {"name": name, "namespace": namespace, "labels": {**OWNED_LABELS, **labels}}
     spec = {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": claim}}
     return {"apiVersion": SNAPSHOTS, "kind": SNAPSHOT, "metadata": metadata, "spec": spec}
@@ -158,16 +167,23 @@ def adopted(content: JsonObject, handle: str, namespace: str) -> tuple[JsonObjec
 
     :arg content: the former VolumeSnapshotContent; ``handle``, how the storage names the snapshot.
     """
-    metadata: JsonObject = {"name": f"kubegpu-{content['metadata']['uid']}", "labels": labels_of(content)}
-    there = {"name": metadata["name"], "namespace": namespace}
-    spec = {
-        key: content["spec"][key] for key in ("driver", "sourceVolumeMode", "volumeSnapshotClassName") if key in content["spec"]
+    name = f"kubegpu-{content['metadata']['uid']}"
+    secrets = {key: value for key, value in annotations_of(content).items() if key.startswith(DELETED_BY)}
+    spec = {key: content["spec"][key] for key in ("driver", "sourceVolumeMode") if key in content["spec"]}
+    spec |= {
+        "deletionPolicy": "Retain",
+        "source": {"snapshotHandle": handle},
+        "volumeSnapshotRef": {"name": name, "namespace": namespace},
     }
-    spec |= {"deletionPolicy": "Retain", "source": {"snapshotHandle": handle}, "volumeSnapshotRef": there}
-    source = {"source": {"volumeSnapshotContentName": metadata["name"]}}
+    metadata: JsonObject = {"name": name, "labels": labels_of(content)}
     return (
-        {"apiVersion": SNAPSHOTS, "kind": CONTENT, "metadata": metadata, "spec": spec},
-        {"apiVersion": SNAPSHOTS, "kind": SNAPSHOT, "metadata": metadata | {"namespace": namespace}, "spec": source},
+        {"apiVersion": SNAPSHOTS, "kind": CONTENT, "metadata": metadata | {"annotations": secrets}, "spec": spec},
+        {
+            "apiVersion": SNAPSHOTS,
+            "kind": SNAPSHOT,
+            "metadata": metadata | {"namespace": namespace},
+            "spec": {"source": {"volumeSnapshotContentName": name}},
+        },
     )
 
 

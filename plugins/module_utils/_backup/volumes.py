@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError, refusal
-from .._common.ownership import annotations_of, is_synced, labels_of
+from .._common.errors import ApiError, TenancyError, refusal
+from .._common.ownership import OWNED_LABELS, annotations_of, is_synced
+from .._common.quantity import devices_or_none
 from .._common.text import shown
 from .._common.values import JsonObject, value_at
 from .._common.wait import wait_for
-from .facts import BACKUP_AT, CLASS, CONTENT, SELECTED_NODE, SNAPSHOT, SNAPSHOTS
-from .status import bound_claim, classes_of, content_of, is_bound_later, ready_snapshot, selector_of
-from .values import adopted, claim_record, file_stamp, restored_claim, volume_snapshot
+from .facts import CLASS, CONTENT, SELECTED_NODE, SNAPSHOT, SNAPSHOTS
+from .status import bound_claim, classes_of, content_of, is_bound, is_bound_later, ready_snapshot, selector_of
+from .values import adopted, claim_record, restored_claim, volume_snapshot
 
 if t.TYPE_CHECKING:
     from .._common.run import Run
@@ -44,47 +45,67 @@ class Volumes:
         """Return the names of the claims without a class, whose data no backup holds, sorted."""
         return sorted(claim["metadata"]["name"] for claim in self._claims() if claim["metadata"]["name"] not in classes)
 
-    def save(self, classes: t.Mapping[str, str], labels: t.Mapping[str, str], at: str) -> list[JsonObject]:
+    def save(self, classes: t.Mapping[str, str], labels: t.Mapping[str, str]) -> list[JsonObject]:
         """Make a snapshot for each claim, and return what a restore needs of each.
 
         The snapshots stay also when the tenant's namespace goes.
 
-        :arg classes: as ``classes`` returns them; ``labels``, of the snapshots; ``at``, when the backup is made.
+        :arg classes: as ``classes`` returns them; ``labels``, of the snapshots.
         :raises TenancyError: where a snapshot is not ready in time.
         """
         claims = {claim["metadata"]["name"]: claim for claim in self._claims()}
         made = {}
         for name, snapshot_class in classes.items():
-            marks = {**labels, BACKUP_AT: file_stamp(at)}
-            made[name] = self.kube.create(volume_snapshot(name, self.namespace, snapshot_class, marks))["metadata"]["name"]
-        return [self._keep(claims[name], snapshot) for name, snapshot in made.items() if name in claims]
+            definition = volume_snapshot(name, self.namespace, snapshot_class, labels)
+            made[name] = self.kube.create(definition)["metadata"]["name"]
+        return [self._keep(claims[name], snapshot, labels) for name, snapshot in made.items() if name in claims]
 
-    def forget(self, labels: t.Mapping[str, str], kept: t.Collection[str]) -> None:
-        """Delete the snapshots of backups that are gone, and half-made ones of runs that were cut off.
+    def forget(self, labels: t.Mapping[str, str]) -> bool:
+        """Delete the snapshots of one run, also half-made ones, and return whether all of them are deleted.
 
-        :arg labels: of the snapshots; ``kept``, when the backups were made that stay, as their files are named.
+        A VolumeSnapshotContent that was not kept yet has no labels, and is known by its VolumeSnapshot.
         """
         try:
-            self._delete(selector_of(labels), kept)
+            selector = selector_of(labels)
+            snapshots = self.kube.list(SNAPSHOTS, SNAPSHOT, self.namespace, label_selector=selector)
+            contents = self.kube.list(SNAPSHOTS, CONTENT, label_selector=selector)
+            names = {value_at(one, "status.boundVolumeSnapshotContentName") for one in snapshots}
+            for name in sorted(filter(None, names | {one["metadata"]["name"] for one in contents})):
+                # The storage then deletes its snapshot, too.
+                if self.kube.get(SNAPSHOTS, CONTENT, name):
+                    self.kube.patch(SNAPSHOTS, CONTENT, name, {"spec": {"deletionPolicy": "Delete"}})
+            for one in (*snapshots, *contents):
+                self.kube.delete(SNAPSHOTS, one["kind"], one["metadata"]["name"], one["metadata"].get("namespace"))
         except TenancyError as exc:
-            self.run.warn(f"{exc.message} Snapshots of volumes of older backups are still there.")
+            self.run.warn(
+                f"{exc.message} Snapshots of volumes that no backup needs are still there. The next backup tries again."
+            )
+            return False
+        return True
 
-    def chosen(self, volumes: t.Sequence[JsonObject], every: bool) -> list[JsonObject]:
-        """Return the volumes of a backup that a restore makes anew: those whose claims are gone, or all.
+    def chosen(self, record: JsonObject, every: bool) -> list[JsonObject]:
+        """Return the volumes of a backup that a restore makes anew: those whose claims have no volume, or all.
 
-        :raises Refused: where a volume was asked for, and its snapshot is not on this cluster. For a claim that is gone, it is a warning.
+        :arg record: of the backup.
+        :raises Refused: where all were asked for, and one cannot be made. For a claim without a volume, it is a warning.
         """
-        there = {claim["metadata"]["name"] for claim in self._claims() if "deletionTimestamp" not in claim["metadata"]}
-        asked = [volume for volume in volumes if every or volume["claim"]["name"] not in there]
-        found = [volume for volume in asked if self._content(volume)]
-        if lost := [volume["claim"]["name"] for volume in asked if volume not in found]:
-            text = f"The cluster has no snapshot any more of {shown(', '.join(lost))}, so their data cannot be restored."
+        volumes, bound = (
+            record.get("volumes", []),
+            {claim["metadata"]["name"]: claim for claim in self._claims() if is_bound(claim)},
+        )
+        asked = [volume for volume in volumes if every or volume["claim"]["name"] not in bound]
+        lacking = [(volume["claim"]["name"], why) for volume in asked if (why := self._lack(volume))]
+        if lacking:
+            text = "; ".join(f"{shown(name)}: {why}" for name, why in lacking)
             if every:
                 raise refusal(
-                    "no-volume-snapshot", f"{text} Restore without kubegpu_restore_volumes, and their claims stay as they are."
+                    "volume-not-restorable",
+                    f"Not all volumes can be restored: {text}. Without kubegpu_restore_volumes, claims that are there stay.",
                 )
-            self.run.warn(f"{text} Their volumes will be empty.")
-        return found
+            self.run.warn(f"Volumes that will be empty, because their data cannot be restored: {text}.")
+        self._warn_of_others(record, bound, every)
+        names = dict(lacking)
+        return [volume for volume in asked if volume["claim"]["name"] not in names]
 
     def restore(self, volumes: t.Sequence[JsonObject]) -> None:
         """Make claims anew from the snapshots of a backup. A claim that exists is deleted before, with its data.
@@ -93,14 +114,34 @@ class Volumes:
         """
         # The storage makes them side by side.
         for claim in [self._restore(volume) for volume in volumes]:
-            if not self._is_bound_later(claim):
-                self._await_volume(claim["metadata"]["name"])
+            self._await_volume(claim)
 
     def _claims(self) -> list[JsonObject]:
         return [claim for claim in self.kube.list(*CLAIM, self.namespace) if is_synced(claim)]
 
     def _claim(self, name: str) -> JsonObject | None:
         return self.kube.get(*CLAIM, name, self.namespace)
+
+    def _lack(self, volume: JsonObject) -> str:
+        """Return why a volume cannot be made anew; empty where it can."""
+        spec, driver = volume["claim"]["spec"], volume["driver"]
+        if self._content(volume) is None:
+            return "the cluster has no snapshot of it any more"
+        if value_at(self._storage(spec), "provisioner") != driver:
+            return f"StorageClass {shown(spec.get('storageClassName'))} of {shown(driver)} is gone"
+        return ""
+
+    def _warn_of_others(self, record: JsonObject, bound: t.Mapping[str, JsonObject], every: bool) -> None:
+        """Warn of claims that look as at the time of the backup, and hold something else."""
+        for volume in record.get("volumes", []):
+            claim = bound.get(volume["claim"]["name"])
+            if not every and claim and claim["spec"].get("volumeName") != volume["volume"]:
+                self.run.warn(
+                    f"Claim {shown(claim['metadata']['name'])} has another volume than when the backup was made, and keeps it. To give it the "
+                    "data of the backup, add -e kubegpu_restore_volumes=all."
+                )
+        if gone := [name for name in record.get("volumes_left_out", []) if self._claim(name) is None]:
+            self.run.warn(f"Volumes that will be empty, because the backup has no data of them: {shown(', '.join(gone))}.")
 
     def _ready(self, name: str) -> JsonObject:
         """Wait for a snapshot, and return its content."""
@@ -110,68 +151,77 @@ class Volumes:
             self.run.deadline,
         )
         content = self.kube.get(SNAPSHOTS, CONTENT, value_at(snapshot, "status.boundVolumeSnapshotContentName"))
-        if content is None:
-            raise TenancyError(f"The content of snapshot {name} was deleted meanwhile.")
-        return content
+        if not value_at(content, "status.snapshotHandle"):
+            raise TenancyError(f"The content of snapshot {name} was deleted meanwhile, or its storage gave the snapshot no name.")
+        return t.cast(JsonObject, content)
 
-    def _keep(self, claim: JsonObject, name: str) -> JsonObject:
+    def _keep(self, claim: JsonObject, name: str, labels: t.Mapping[str, str]) -> JsonObject:
         content = self._ready(name)
-        marks = labels_of(self.kube.get(SNAPSHOTS, SNAPSHOT, name, self.namespace))
-        patch = {"metadata": {"labels": marks}, "spec": {"deletionPolicy": "Retain"}}
+        patch = {"metadata": {"labels": {**OWNED_LABELS, **labels}}, "spec": {"deletionPolicy": "Retain"}}
         self.kube.patch(SNAPSHOTS, CONTENT, content["metadata"]["name"], patch)
-        handle = value_at(content, "status.snapshotHandle")
-        return {"driver": content["spec"]["driver"], "handle": handle, "claim": claim_record(claim)}
+        return {
+            "driver": content["spec"]["driver"],
+            "handle": content["status"]["snapshotHandle"],
+            "volume": claim["spec"]["volumeName"],
+            "claim": claim_record(claim),
+        }
 
     def _content(self, volume: JsonObject) -> JsonObject | None:
         return content_of(volume, self.kube.list(SNAPSHOTS, CONTENT), self.namespace)
 
-    def _delete(self, selector: str, kept: t.Collection[str]) -> None:
-        snapshots = self.kube.list(SNAPSHOTS, SNAPSHOT, self.namespace, label_selector=selector)
-        contents = self.kube.list(SNAPSHOTS, CONTENT, label_selector=selector)
-        gone = [one for one in (*snapshots, *contents) if labels_of(one).get(BACKUP_AT) not in kept]
-        bound = {value_at(one, "status.boundVolumeSnapshotContentName") for one in gone if one["kind"] == SNAPSHOT}
-        names = bound | {one["metadata"]["name"] for one in gone if one["kind"] == CONTENT}
-        for name in sorted(filter(None, names)):
-            # The storage then deletes its snapshot, too.
-            if self.kube.get(SNAPSHOTS, CONTENT, name):
-                self.kube.patch(SNAPSHOTS, CONTENT, name, {"spec": {"deletionPolicy": "Delete"}})
-        for one in gone:
-            self.kube.delete(SNAPSHOTS, one["kind"], one["metadata"]["name"], one["metadata"].get("namespace"))
+    def _snapshot(self, volume: JsonObject) -> tuple[str, int]:
+        """Return the name of the volume's snapshot in the namespace, and the bytes of a volume from it.
 
-    def _snapshot(self, volume: JsonObject) -> str:
-        """Return the name of the volume's snapshot in the namespace; one that went with a former namespace is made anew."""
+        A snapshot that went with a former namespace is made anew.
+        """
         content = self._content(volume)
         if content is None:
             raise TenancyError(f"The snapshot of {volume['claim']['name']} was deleted meanwhile.")
-        name = str(value_at(content, "spec.volumeSnapshotRef.name"))
+        name, size = (
+            str(value_at(content, "spec.volumeSnapshotRef.name")),
+            devices_or_none(value_at(content, "status.restoreSize")),
+        )
         if self.kube.get(SNAPSHOTS, SNAPSHOT, name, self.namespace) is None:
+            former = content["metadata"]["name"]
+            # The storage keeps its snapshot, to which the new pair leads.
+            self.kube.patch(SNAPSHOTS, CONTENT, former, {"spec": {"deletionPolicy": "Retain"}})
             pair = adopted(content, volume["handle"], self.namespace)
             for definition in pair:
                 self.kube.apply(definition)
             name = pair[1]["metadata"]["name"]
             self._ready(name)
-            # The storage keeps its snapshot, which the new one leads to.
-            self.kube.delete(SNAPSHOTS, CONTENT, content["metadata"]["name"])
-        return name
+            self.kube.delete(SNAPSHOTS, CONTENT, former)
+        return name, size or 0
 
     def _restore(self, volume: JsonObject) -> JsonObject:
-        name, snapshot = volume["claim"]["name"], self._snapshot(volume)
+        name, (snapshot, size) = volume["claim"]["name"], self._snapshot(volume)
         self.kube.delete(*CLAIM, name, self.namespace)
         wait_for(
             f"the end of claim {name}",
-            lambda: (None, "a pod may still use it") if self._claim(name) else (True, ""),
+            lambda: (None, "a pod, or a snapshot that is being made, may still use it") if self._claim(name) else (True, ""),
             self.run.deadline,
         )
         node = volume["claim"]["annotations"].get(SELECTED_NODE)
         gone = node is not None and self.kube.get("v1", "Node", node) is None
-        return self.kube.create(restored_claim(volume["claim"], self.namespace, snapshot, without_node=gone))
+        claim = restored_claim(volume["claim"], self.namespace, snapshot, size, without_node=gone)
 
-    def _await_volume(self, name: str) -> None:
-        wait_for(f"the volume of claim {name}", lambda: bound_claim(self._claim(name)), self.run.deadline)
+        def make() -> tuple[JsonObject | None, str]:
+            try:
+                return self.kube.create(claim), ""
+            except ApiError as exc:
+                # A quota counts the former claim for some moments after its end.
+                if exc.status != 403:
+                    raise
+                return None, exc.message
 
-    def _is_bound_later(self, claim: JsonObject) -> bool:
-        """Tell whether the volume is made only once a pod with the claim has a node."""
-        name = claim["spec"].get("storageClassName")
-        return SELECTED_NODE not in annotations_of(claim) and is_bound_later(
-            self.kube.get("storage.k8s.io/v1", "StorageClass", name) if name else None
-        )
+        return wait_for(f"claim {name} to be accepted", make, self.run.deadline)
+
+    def _await_volume(self, claim: JsonObject) -> None:
+        """Wait for the volume of a claim, unless that is made only once a pod with the claim has a node."""
+        name, storage = claim["metadata"]["name"], self._storage(claim["spec"])
+        if SELECTED_NODE in annotations_of(claim) or not is_bound_later(storage):
+            wait_for(f"the volume of claim {name}", lambda: bound_claim(self._claim(name)), self.run.deadline)
+
+    def _storage(self, spec: JsonObject) -> JsonObject | None:
+        name = spec.get("storageClassName")
+        return self.kube.get("storage.k8s.io/v1", "StorageClass", name) if name else None

@@ -299,6 +299,7 @@ CLUSTER: Fields = {
     "kubegpu_backup_folder": Field(str, "Folder on the controller for backups (docs/how-to/backup.md).", "~/kubegpu-backups"),
     "kubegpu_backup_keep": Field(int, "Backups kept of each tenant. Older ones are deleted.", 7),
     "kubegpu_backup_encrypt": Field(bool, "Whether backups are encrypted by the run's vault password.", False),
+    "kubegpu_backup_timeout": Field(int, "Seconds for the backup of each tenant, and for a restore.", 600),
     "kubegpu_restore": Field(
         str,
         "For the command line: the backup that restore takes, latest or its time.",

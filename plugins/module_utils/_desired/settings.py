@@ -117,8 +117,8 @@ def _rehearsal(given: JsonObject) -> JsonObject:
 
 
 def _backup(given: JsonObject) -> JsonObject:
-    """Return where backups are kept, how many, whether they are encrypted, and whether changes need one."""
-    kept = {key: given[f"kubegpu_backup_{key}"] for key in ("folder", "keep", "encrypt")}
+    """Return where backups are kept, how many, whether they are encrypted, the seconds for one, and whether changes need one."""
+    kept = {key: given[f"kubegpu_backup_{key}"] for key in ("folder", "keep", "encrypt", "timeout")}
     return kept | {"required": given["kubegpu_backup"] == facts.REQUIRED}
 
 
@@ -203,5 +203,7 @@ def _check_rehearsal(given: JsonObject, problems: Problems) -> None:
         problems.add("out-of-range", "kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")
     if (keep := given["kubegpu_backup_keep"]) < 1:
         problems.add("out-of-range", "kubegpu_backup_keep", f"is {keep}; one backup of each tenant is kept at least.")
+    if (seconds := given["kubegpu_backup_timeout"]) < 1:
+        problems.add("out-of-range", "kubegpu_backup_timeout", f"is {seconds}; it is one second at least.")
     if (source := given["kubegpu_restore_from"]) and not _SOURCE.fullmatch(source):
         problems.add("not-a-name", "kubegpu_restore_from", f"{quoted(source)} is neither TENANT nor INVENTORY_HOST/TENANT.")

@@ -12,9 +12,9 @@ import typing as t
 from .._adapters.progress_file import ProgressFile
 from .._adapters.run_lock import locked
 from .._adapters.snapshot_file import SnapshotFile
-from .._backup.facts import BACKUP_FOLDER, BACKUP_OF
+from .._backup.facts import BACKUP_OF, BACKUP_RUN
 from .._backup.lifecycle import Backup
-from .._backup.values import file_stamp
+from .._backup.volumes import Volumes
 from .._common.errors import Problem, Refused, TenancyError, explained
 from .._common.names import namespace_of
 from .._common.parallel import concurrently
@@ -26,14 +26,14 @@ if t.TYPE_CHECKING:
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "str", "required": True},
-    # The action plugin keeps what the module leaves in its folder ``path``, and says which backups there are.
+    # The action plugin keeps what the module leaves in its folder ``path``, and says which runs left snapshots.
     "folder": {"type": "path", "required": True},
     "cluster": {"type": "str"},
     "keep": {"type": "int", "default": 7},
     "encrypt": {"type": "bool", "default": False},
     "path": {"type": "path"},
-    "identifier": {"type": "str"},
-    "kept": {"type": "dict", "default": {}},
+    "run": {"type": "str", "default": ""},
+    "forget": {"type": "dict", "default": {}},
     "progress": {"type": "path"},
     "timeout": {"type": "int", "default": 600},
 }
@@ -46,19 +46,23 @@ def reconcile(run: ClusterRun) -> Result:
 
     def save(name: str) -> Result:
         part = run.part({"timeout": params["timeout"]})
+        volumes, labels = Volumes(part, namespace_of(name)), {BACKUP_OF: name, BACKUP_RUN: params["run"]}
+        done: Result = {"name": name, "forgotten": []}
         try:
             with progress.during(name, "Take a backup"):
-                labels = {BACKUP_OF: name, BACKUP_FOLDER: params["identifier"] or ""}
+                if not part.check_mode:
+                    done["forgotten"] = [
+                        one for one in params["forget"].get(name, []) if volumes.forget(labels | {BACKUP_RUN: one})
+                    ]
                 backup = Backup(part, ControlPlane(part.kube, name, namespace_of(name)), labels)
-                record = backup.save(SnapshotFile(f"{params['path']}/{name}.tar.gz"))
-                if params["identifier"] and not part.check_mode:
-                    backup.volumes.forget(labels, {file_stamp(record["at"]), *params["kept"].get(name, [])})
+                done["record"] = backup.save(SnapshotFile(f"{params['path']}/{name}.tar.gz"))
         except Exception as exc:
             problems = exc.problems if isinstance(exc, TenancyError) else [Problem("failed", explained(exc))]
-            return part.result(name=name, problems=[problem.data() for problem in problems])
+            done["problems"] = [problem.data() for problem in problems]
+            done["leaves_snapshots"] = not (part.check_mode or volumes.forget(labels))
         finally:
             progress.done(name)
-        return part.result(name=name, record=record)
+        return part.result(**done)
 
     # A run that changes tenants would change what a snapshot holds while that is made.
     with locked(str(params["kubeconfig"] or ""), run.deadline):

@@ -51,6 +51,7 @@ class Host:
         self.broken = []
         self.reasons = {}
         self.restored = self.asked = None
+        self.hour, self.forgotten, self.leaves = 2, [], True
         self.loader = DataLoader()
         monkeypatch.setattr(_backups, "utc_now", lambda: datetime.datetime(2026, 11, 28, tzinfo=datetime.timezone.utc))
         monkeypatch.setattr(NormalAction, "run", lambda action, *_rest: self.module(action._task))
@@ -64,11 +65,14 @@ class Host:
         if not task.check_mode:
             for name, content in made.items():
                 Path(args["path"], f"{name}.tar.gz").write_bytes(b"half" if name in self.broken else content)
-        result = {"changed": True, "backups": [record(name, content) for name, content in made.items()]}
+        result = {"changed": True, "backups": [record(name, content, self.hour) for name, content in made.items()]}
+        result["tenants"] = [{"name": name, "forgotten": self.forgotten} for name in made]
         if missing := [name for name in args["tenants"] if name not in self.made]:
             problems = [{"code": self.reasons.get(name, "no-tenant"), "text": f"{name}: there is none."} for name in missing]
-            tenants = [{"name": name, "problems": [problem]} for name, problem in zip(missing, problems)]
-            return result | {"failed": True, "msg": "…", "problems": problems, "tenants": tenants}
+            result["tenants"] += [
+                {"name": name, "problems": [problem], "leaves_snapshots": self.leaves} for name, problem in zip(missing, problems)
+            ]
+            return result | {"failed": True, "msg": "…", "problems": problems}
         return result
 
     def action(self, kind, check_mode=False, **args):
@@ -120,23 +124,67 @@ def test_check_mode_lists_what_there_is(host):
     assert len(host.store("web").all()) == 1
 
 
-def test_the_module_is_told_whose_the_backups_are_and_which_there_are(host):
-    host.store("web").keep(record("web", hour=1), b"content", None)
+def leftovers(host):
+    return host.store("web").leftovers_of()
+
+
+def test_a_run_whose_backup_is_kept_leaves_nothing(host):
+    for host.hour in (2, 3):
+        host.action(tenant_backup, tenants=["web", "ml"])
+        assert (host.asked["forget"], leftovers(host)) == ({"web": [], "ml": []}, [])
     host.action(tenant_backup, check_mode=True, tenants=["web"])
-    assert (host.asked["identifier"], host.asked["kept"]) == ("", {"web": ["20261127T010000Z"]})
-    identifiers = []
-    for name in ("web", "ml"):
-        host.action(tenant_backup, tenants=[name])
-        identifiers.append(host.asked["identifier"])
-    assert identifiers == [Path(host.backups, "identifier").read_text().strip()] * 2
+    assert leftovers(host) == []
 
 
-def test_a_damaged_identifier_deletes_nothing(host):
-    Path(host.backups).mkdir()
-    Path(host.backups, "identifier").write_text("web\n")
-    result = host.action(tenant_backup, tenants=["web"])
-    assert (result["failed"], result["problems"][0]["code"]) == (True, "damaged-identifier")
-    assert host.asked is None
+def test_the_snapshots_of_a_run_that_was_killed_are_deleted_by_the_next_one(host):
+    run = host.module
+
+    def killed(task):
+        run(task)
+        raise KeyboardInterrupt
+
+    host.module = killed
+    with pytest.raises(KeyboardInterrupt):
+        host.action(tenant_backup, tenants=["web"])
+    (left,) = leftovers(host)
+    assert left == host.asked["run"]
+    host.module = run
+    # It stays until the module has deleted them.
+    for host.hour, host.forgotten, expected in ((2, [], [left]), (3, [left], [])):
+        host.action(tenant_backup, tenants=["web"])
+        assert (host.asked["forget"], leftovers(host)) == ({"web": [left]}, expected)
+
+
+def test_a_run_that_goes_on_is_no_leftover(host):
+    run = host.module
+
+    def meanwhile(task):
+        assert leftovers(host) == []
+        return run(task)
+
+    host.module = meanwhile
+    host.action(tenant_backup, tenants=["web"])
+
+
+def test_a_run_that_a_backup_names_is_no_leftover(host):
+    """Also if the run was killed right after its record was written."""
+    host.store("web").keep(record("web", hour=1, run="a" * 32), b"content", None)
+    host.store("web").leftovers.add("web", "a" * 32)
+    assert leftovers(host) == []
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_what_fails_is_deleted_later_unless_nothing_is_left(host, left):
+    host.leaves = left
+    host.action(tenant_backup, tenants=["gone"])
+    assert len(host.store("gone").leftovers.of("gone")) == left
+
+
+def test_the_snapshots_of_a_deleted_backup_are_deleted_by_the_next_one(host):
+    volume = {"driver": "d", "handle": "h", "volume": "v", "claim": {"name": "m", "labels": {}, "annotations": {}, "spec": {}}}
+    host.store("web").keep(record("web", hour=1, run="a" * 32, volumes=[volume]), b"content", None)
+    host.action(tenant_backup, tenants=["web"], keep=1)
+    assert (host.asked["forget"], leftovers(host)) == ({"web": []}, ["a" * 32])
 
 
 def test_one_that_fails_does_not_keep_the_others_from_theirs(host):

@@ -28,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 NAMESPACE = "tenant-web"
+LABELS = {"kubegpu.tenancy/backup-of": "web", "kubegpu.tenancy/backup-run": "a" * 32}
 
 
 def archive(**keys):
@@ -172,7 +173,7 @@ class World:
 
     def backup(self, path, **kwargs):
         run = self.run(**kwargs)
-        return Backup(run, ControlPlane(run.kube, "web", NAMESPACE), {}).save(SnapshotFile(str(path))), run
+        return Backup(run, ControlPlane(run.kube, "web", NAMESPACE), LABELS).save(SnapshotFile(str(path))), run
 
     def restore(self, path, record=None, every_volume=False, **kwargs):
         run = self.run(**kwargs)
@@ -348,8 +349,13 @@ def with_storage(world):
     world.api.put(content)
     world.api.put(item(SNAPSHOTS, "VolumeSnapshot", "snap"))
     world.api.react("create", "PersistentVolumeClaim", lambda claim: world.api.put(claim | {"status": {"phase": "Bound"}}))
-    claim = {"name": OWN_CLAIM["metadata"]["name"], "labels": OWN_CLAIM["metadata"]["labels"], "annotations": {}, "spec": {}}
-    return {"volumes": [{"driver": "disk.example", "handle": "h", "claim": claim}]}
+    world.api.put(
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disks"}, "provisioner": "disk.example"}
+    )
+    world.api.put(OWN_CLAIM | {"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}})
+    spec = {"storageClassName": "disks"}
+    claim = {"name": OWN_CLAIM["metadata"]["name"], "labels": OWN_CLAIM["metadata"]["labels"], "annotations": {}, "spec": spec}
+    return {"volumes": [{"driver": "disk.example", "handle": "h", "volume": "pv-1", "claim": claim}]}
 
 
 # --- restores ----------------------------------------------------------------------------------------------------------
@@ -459,7 +465,7 @@ def test_a_claim_that_is_gone_gets_its_data_back_before_the_control_plane_starts
 def test_a_claim_that_is_there_stays_unless_all_are_asked_for(world, file):
     record = with_storage(world)
     world.restore(file, record)
-    assert own_claim(world).get("spec") is None
+    assert own_claim(world)["spec"] == {"volumeName": "pv-1"}
     world.restore(file, record, every_volume=True)
     assert "dataSource" in own_claim(world)["spec"]
 
@@ -467,7 +473,7 @@ def test_a_claim_that_is_there_stays_unless_all_are_asked_for(world, file):
 def test_another_tenants_volumes_are_not_restored(world, file):
     _result, run = world.restore(file, with_storage(world) | {"tenant": "other"}, every_volume=True)
     assert run.warnings == ["Volumes of other are restored into that tenant alone. In web, they will be empty."]
-    assert own_claim(world).get("spec") is None
+    assert own_claim(world)["spec"] == {"volumeName": "pv-1"}
 
 
 def test_a_volume_that_is_not_restored_leaves_the_tenant_down(world, file):

@@ -20,8 +20,12 @@ RECORD = {
 CLAIM = {"name": "models", "labels": {"a": "b"}, "annotations": {}, "spec": {}}
 
 
+VOLUME = {"driver": "d", "handle": "h", "volume": "v", "claim": CLAIM}
+WITH_VOLUME = RECORD | {"run": "a" * 32, "volumes": [VOLUME]}
+
+
 def test_a_record_of_the_form_is_taken():
-    for record in (RECORD, RECORD | {"volumes": [{"driver": "d", "handle": "h", "claim": CLAIM}]}):
+    for record in (RECORD, WITH_VOLUME):
         assert checked_record(record, "record") == record
 
 
@@ -44,17 +48,19 @@ def test_a_record_of_the_form_is_taken():
         ("volumes_left_out", 5),
         ("volumes_left_out", [1]),
         ("volumes", {}),
+        ("run", None),
+        ("run", "a"),
         ("volumes", [{"driver": "d", "handle": "h"}]),
-        ("volumes", [{"driver": "d", "handle": 5, "claim": CLAIM}]),
-        ("volumes", [{"driver": "d", "handle": "h", "claim": CLAIM | {"name": None}}]),
-        ("volumes", [{"driver": "d", "handle": "h", "claim": CLAIM | {"labels": {"a": 1}}}]),
-        ("volumes", [{"driver": "d", "handle": "h", "claim": CLAIM | {"spec": []}}]),
+        ("volumes", [{"driver": "d", "handle": 5, "volume": "v", "claim": CLAIM}]),
+        ("volumes", [{"driver": "d", "handle": "h", "volume": "v", "claim": CLAIM | {"name": None}}]),
+        ("volumes", [{"driver": "d", "handle": "h", "volume": "v", "claim": CLAIM | {"labels": {"a": 1}}}]),
+        ("volumes", [{"driver": "d", "handle": "h", "volume": "v", "claim": CLAIM | {"spec": []}}]),
         ("sha256", "a" * 63),
     ],
 )
 def test_another_form_is_refused(key, value):
     with refuses("malformed-backup"):
-        checked_record(RECORD | {key: value}, "record")
+        checked_record(WITH_VOLUME | {key: value}, "record")
 
 
 @pytest.mark.parametrize("record", [None, [], "text", {}])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import SELECTED_NODE, SNAPSHOTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import DELETED_BY, SELECTED_NODE, SNAPSHOTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.status import classes_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.volumes import Volumes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
@@ -17,9 +17,12 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 NAMESPACE = "tenant-web"
-LABELS = {"kubegpu.tenancy/backup-of": "web", "kubegpu.tenancy/backup-folder": "f" * 32}
-AT, LATER = "2026-11-27T10:00:00+00:00", "2026-11-28T10:00:00+00:00"
+RUN, LATER = "a" * 32, "b" * 32
 MODELS = "models-x-default-x-web"
+
+
+def labels(run=RUN):
+    return {"kubegpu.tenancy/backup-of": "web", "kubegpu.tenancy/backup-run": run}
 
 
 def make(api_version, kind, name, namespace=None, **more):
@@ -59,11 +62,11 @@ class World:
 
     def __init__(self, *objects):
         node, mode = make("v1", "Node", "n1"), "WaitForFirstConsumer"
-        storage = make("storage.k8s.io/v1", "StorageClass", "disks", volumeBindingMode=mode)
+        storage = make("storage.k8s.io/v1", "StorageClass", "disks", volumeBindingMode=mode, provisioner="disk.example")
         there = [claim(), volume(), snapshot_class("snaps"), node, storage, make("v1", "Namespace", NAMESPACE)]
         self.api = InMemoryApi([*there, *objects])
         self.stored = set()
-        self.error = ""
+        self.error, self.size = "", 2**30
         self.api.react("create", "VolumeSnapshot", self.snapped)
         self.api.react("apply", "VolumeSnapshot", self.snapped)
         self.api.react("apply", "VolumeSnapshotContent", self.adopted)
@@ -87,8 +90,12 @@ class World:
             self.stored.add(handle)
             spec = {"driver": "disk.example", "deletionPolicy": "Delete", "source": {"volumeHandle": "v"}}
             spec |= {"volumeSnapshotRef": {"name": name, "namespace": NAMESPACE}, "volumeSnapshotClassName": "snaps"}
-            metadata = {"uid": f"uid-{name}", "labels": {"snapshot.storage.kubernetes.io/managed-by": "n1"}}
-            status = {"snapshotHandle": handle, "readyToUse": True}
+            metadata = {
+                "uid": f"uid-{name}",
+                "labels": {"snapshot.storage.kubernetes.io/managed-by": "n1"},
+                "annotations": {f"{DELETED_BY}-name": "keys", "other": "x"},
+            }
+            status = {"snapshotHandle": handle, "readyToUse": True, "restoreSize": self.size}
             self.api.put(make(SNAPSHOTS, "VolumeSnapshotContent", content, metadata=metadata, spec=spec, status=status))
         return self.api.put(snapshot | {"status": {"readyToUse": True, "boundVolumeSnapshotContentName": content}})
 
@@ -109,8 +116,9 @@ class World:
         if content["spec"]["deletionPolicy"] == "Delete":
             self.stored.discard(content["status"]["snapshotHandle"])
 
-    def save(self, at=AT, **labels):
-        return self.volumes.save(self.volumes.classes(), LABELS | labels, at)
+    def save(self, run=RUN):
+        volumes = self.volumes.save(self.volumes.classes(), labels(run))
+        return {"tenant": "web", "volumes": volumes, "volumes_left_out": self.volumes.left_out(self.volumes.classes())}
 
     def names(self, kind):
         return sorted(one["metadata"]["name"] for one in self.api.list(SNAPSHOTS, kind))
@@ -132,10 +140,11 @@ def _world():
 
 
 def test_a_snapshot_is_made_and_stays_without_its_namespace(world):
-    (saved,) = world.save()
+    (saved,) = world.save()["volumes"]
     assert saved == {
         "driver": "disk.example",
         "handle": saved["handle"],
+        "volume": "pv-1",
         "claim": {
             "name": MODELS,
             "labels": {"vcluster.loft.sh/managed-by": "web"},
@@ -164,10 +173,25 @@ def test_a_claim_has_the_class_of_its_driver(classes, chosen):
     assert classes_of([claim()], [volume()], classes) == chosen
 
 
-@pytest.mark.parametrize("given", [claim(volume="pv-2"), claim(volume="pv-3"), claim(volume=None)])
+LEAVING = claim() | {"metadata": claim()["metadata"] | {"deletionTimestamp": "2026-11-28T00:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        claim(volume="pv-2"),
+        claim(volume="pv-3"),
+        claim(volume=None),
+        # No class makes its volume anew.
+        claim(driver_class=""),
+        # The tenant names a volume that it does not have.
+        claim() | {"status": {"phase": "Pending"}},
+        LEAVING,
+    ],
+)
 def test_a_claim_without_a_volume_of_a_driver_is_left_out(given):
     hostpath = make("v1", "PersistentVolume", "pv-2", spec={"hostPath": {"path": "/x"}})
-    assert classes_of([given], [hostpath], [snapshot_class("a")]) == {}
+    assert classes_of([given], [hostpath, volume()], [snapshot_class("a"), make(SNAPSHOTS, "VolumeSnapshotClass", "odd")]) == {}
 
 
 def test_what_has_no_class_is_named(world):
@@ -175,7 +199,7 @@ def test_what_has_no_class_is_named(world):
     own = make("v1", "PersistentVolumeClaim", "data-web-0", NAMESPACE, spec={"volumeName": "pv-1"})
     for one in (other, own):
         world.api.put(one)
-    assert world.volumes.left_out(world.volumes.classes()) == ["scratch-x-default-x-web"]
+    assert world.save()["volumes_left_out"] == ["scratch-x-default-x-web"]
 
 
 def test_a_snapshot_that_fails_is_waited_for_and_then_named(world):
@@ -185,10 +209,9 @@ def test_a_snapshot_that_fails_is_waited_for_and_then_named(world):
 
 
 def test_a_claim_that_is_gone_is_made_anew_on_its_node(world):
-    (saved,) = world.save()
+    record = world.save()
     world.api.drop("v1", "PersistentVolumeClaim", MODELS, NAMESPACE)
-    chosen = world.volumes.chosen([saved], False)
-    world.volumes.restore(chosen)
+    world.volumes.restore(world.volumes.chosen(record, False))
     source = world.restored()["spec"]["dataSource"]
     assert source == {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": world.names("VolumeSnapshot")[0]}
     assert world.restored()["metadata"]["annotations"][SELECTED_NODE] == "n1"
@@ -196,69 +219,124 @@ def test_a_claim_that_is_gone_is_made_anew_on_its_node(world):
 
 
 def test_a_claim_whose_node_is_gone_waits_for_a_pod(world):
-    (saved,) = world.save()
+    record = world.save()
     world.api.drop("v1", "Node", "n1")
-    world.api.drop("v1", "PersistentVolumeClaim", MODELS, NAMESPACE)
     world.api.react("create", "PersistentVolumeClaim", lambda made: world.api.put(made | {"status": {"phase": "Pending"}}))
-    world.volumes.restore([saved])
+    world.volumes.restore(record["volumes"])
     assert SELECTED_NODE not in world.restored()["metadata"]["annotations"]
 
 
-def test_a_claim_that_is_there_is_made_anew_only_on_request(world):
-    (saved,) = world.save()
-    assert world.volumes.chosen([saved], False) == []
-    assert world.volumes.chosen([saved], True) == [saved]
-    world.volumes.restore([saved])
+@pytest.mark.parametrize(("size", "asked"), [(2**20, "1Gi"), (2**30, "1Gi"), (2**32, str(2**32)), ("odd", "1Gi"), (None, "1Gi")])
+def test_a_claim_asks_for_as_much_as_the_snapshot_needs(world, size, asked):
+    world.size = size
+    world.volumes.restore(world.save()["volumes"])
+    assert world.restored()["spec"]["resources"]["requests"] == {"storage": asked}
+
+
+def test_a_quota_that_still_counts_the_former_claim_is_waited_for(world):
+    record = world.save()
+    world.api.fail("create", "PersistentVolumeClaim", ApiError("exceeded quota", status=403), times=3)
+    world.volumes.restore(record["volumes"])
     assert "dataSource" in world.restored()["spec"]
 
 
-def test_a_claim_that_is_being_deleted_counts_as_gone(world):
-    (saved,) = world.save()
-    world.api.put(claim() | {"metadata": claim()["metadata"] | {"deletionTimestamp": "2026-11-28T00:00:00Z"}})
-    assert world.volumes.chosen([saved], False) == [saved]
+def test_a_claim_that_is_there_is_made_anew_only_on_request(world):
+    record = world.save()
+    assert world.volumes.chosen(record, False) == []
+    assert world.volumes.chosen(record, True) == record["volumes"]
+    world.volumes.restore(record["volumes"])
+    assert "dataSource" in world.restored()["spec"]
+
+
+@pytest.mark.parametrize("now", [LEAVING, claim() | {"status": {"phase": "Pending"}}])
+def test_a_claim_without_a_volume_counts_as_gone(world, now):
+    """Such as one that a restore made, which was cut off."""
+    record = world.save()
+    world.api.put(now)
+    assert world.volumes.chosen(record, False) == record["volumes"]
+
+
+def test_what_a_restore_leaves_otherwise_is_a_warning(world):
+    world.api.put(claim(name="scratch-x-default-x-web", volume="pv-2"))
+    record = world.save()
+    world.api.drop("v1", "PersistentVolumeClaim", "scratch-x-default-x-web", NAMESPACE)
+    world.api.put(claim(volume="pv-9"))
+    assert world.volumes.chosen(record, False) == []
+    other, lost = world.run.warnings
+    assert other.startswith(f"Claim {MODELS} has another volume than when the backup was made, and keeps it.")
+    assert lost == ("Volumes that will be empty, because the backup has no data of them: scratch-x-default-x-web.")
 
 
 def test_a_snapshot_without_its_namespace_is_adopted(world):
-    (saved,) = world.save()
+    record = world.save()
+    (saved,) = record["volumes"]
     world.lose_namespace()
     for _again in range(2):
-        world.volumes.restore(world.volumes.chosen([saved], False))
+        world.volumes.restore(world.volumes.chosen(record, False))
         (content,) = world.api.list(SNAPSHOTS, "VolumeSnapshotContent")
         assert content["spec"]["source"] == {"snapshotHandle": saved["handle"]}
         assert content["spec"]["deletionPolicy"] == "Retain"
-        # By the storage's own sidecar on that node, and as the backup's.
+        # By the storage's own sidecar on that node, with its own credentials, and as the run's.
         assert content["metadata"]["labels"]["snapshot.storage.kubernetes.io/managed-by"] == "n1"
-        assert content["metadata"]["labels"].items() >= LABELS.items()
+        assert content["metadata"]["labels"].items() >= labels().items()
+        assert content["metadata"]["annotations"] == {f"{DELETED_BY}-name": "keys"}
         assert world.stored == {saved["handle"]}
         content["metadata"]["uid"] = f"uid-{content['metadata']['name']}"
         world.api.put(content)
         world.lose_namespace()
 
 
-def test_a_snapshot_that_is_gone_is_a_warning_or_refused(world):
-    (saved,) = world.save()
-    world.volumes.forget(LABELS, [])
-    assert world.volumes.chosen([saved], False) == []
-    with refuses("no-volume-snapshot"):
-        world.volumes.chosen([saved], True)
+def test_a_snapshot_that_was_to_be_deleted_is_kept_when_it_is_restored(world):
+    record = world.save()
+    world.lose_namespace()
+    (content,) = world.api.list(SNAPSHOTS, "VolumeSnapshotContent")
+    content["spec"]["deletionPolicy"] = "Delete"
+    world.api.put(content)
+    world.volumes.restore(record["volumes"])
+    assert world.stored == {record["volumes"][0]["handle"]}
+
+
+def test_a_snapshot_of_another_tenant_is_none(world):
+    record = world.save()
+    (content,) = world.api.list(SNAPSHOTS, "VolumeSnapshotContent")
+    content["spec"]["volumeSnapshotRef"]["namespace"] = "tenant-bank"
+    world.api.put(content)
+    with refuses("volume-not-restorable"):
+        world.volumes.chosen(record, True)
+
+
+def gone_snapshot(world):
+    world.volumes.forget(labels())
+    return "the cluster has no snapshot of it any more"
+
+
+def gone_class(world):
+    world.api.drop("storage.k8s.io/v1", "StorageClass", "disks")
+    return "StorageClass disks of disk.example is gone"
+
+
+@pytest.mark.parametrize("lose", [gone_snapshot, gone_class])
+def test_a_volume_that_cannot_be_made_is_a_warning_or_refused(world, lose):
+    record = world.save()
+    why = lose(world)
+    assert world.volumes.chosen(record, False) == []
+    with refuses("volume-not-restorable"):
+        world.volumes.chosen(record, True)
     world.api.drop("v1", "PersistentVolumeClaim", MODELS, NAMESPACE)
-    assert world.volumes.chosen([saved], False) == []
-    assert world.run.warnings == [
-        f"The cluster has no snapshot any more of {MODELS}, so their data cannot be restored. Their volumes will be empty."
-    ]
+    assert world.volumes.chosen(record, False) == []
+    assert world.run.warnings == [f"Volumes that will be empty, because their data cannot be restored: {MODELS}: {why}."]
 
 
-def test_snapshots_of_backups_that_are_gone_go(world):
-    first, later = world.save()[0], world.save(LATER)[0]
-    other = world.save("2026-11-29T10:00:00+00:00", **{"kubegpu.tenancy/backup-folder": "e" * 32})[0]
-    world.volumes.forget(LABELS, ["20261128T100000Z"])
-    assert world.stored == {later["handle"], other["handle"]}
+def test_snapshots_of_one_run_go_and_no_others(world):
+    first, later = (world.save(run)["volumes"][0] for run in (RUN, LATER))
+    assert world.volumes.forget(labels())
+    assert world.stored == {later["handle"]}
     assert first["handle"] not in world.stored
-    assert len(world.names("VolumeSnapshot")) == len(world.names("VolumeSnapshotContent")) == 2
+    assert len(world.names("VolumeSnapshot")) == len(world.names("VolumeSnapshotContent")) == 1
     # Also without the tenant's namespace.
     world.lose_namespace()
-    world.volumes.forget(LABELS, [])
-    assert world.stored == {other["handle"]}
+    assert world.volumes.forget(labels(LATER))
+    assert world.stored == set()
 
 
 def test_a_snapshot_of_a_run_that_was_cut_off_goes(world):
@@ -267,12 +345,14 @@ def test_a_snapshot_of_a_run_that_was_cut_off_goes(world):
     with pytest.raises(TenancyError):
         world.save()
     assert len(world.stored) == 1
-    world.volumes.forget(LABELS, [])
+    assert world.volumes.forget(labels())
     assert (world.stored, world.names("VolumeSnapshotContent")) == (set(), [])
 
 
 def test_snapshots_that_cannot_be_deleted_are_a_warning(world):
     world.save()
     world.api.fail("delete", "VolumeSnapshot", ApiError("Deleting VolumeSnapshot failed: 403."))
-    world.volumes.forget(LABELS, [])
-    assert world.run.warnings == ["Deleting VolumeSnapshot failed: 403. Snapshots of volumes of older backups are still there."]
+    assert not world.volumes.forget(labels())
+    assert world.run.warnings == [
+        "Deleting VolumeSnapshot failed: 403. Snapshots of volumes that no backup needs are still there. The next backup tries again."
+    ]
