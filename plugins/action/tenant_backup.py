@@ -56,7 +56,7 @@ class ActionModule(FileTransfer):
         with contextlib.ExitStack() as stack:
             if not self._task.check_mode:
                 for name, store in stores.items():
-                    stack.enter_context(store.leftovers.during([name], args["run"]))
+                    stack.enter_context(store.leftovers.during(name, args["run"]))
             result = super().run(tmp, task_vars)
             problems = [Problem.of(problem) for problem in result.get("problems", [])]
             if not self._task.check_mode:

@@ -25,6 +25,7 @@ from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import TenancyError, refusal
 from ..module_utils._common.text import shown
 from ..module_utils._common.values import moment, utc_now, value_at
+from ._evidence_words import many
 from ._leftovers import Leftovers
 
 Data = dict[str, t.Any]
@@ -200,7 +201,7 @@ def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:
     """
     lines = []
     for name, kept in tenants.items():
-        lines += [f"{name}: no backup"] if not kept else [f"{name}: {len(kept)} {'backup' if len(kept) == 1 else 'backups'}"]
+        lines += [f"{name}: no backup"] if not kept else [f"{name}: {many(len(kept), 'backup')}"]
         lines += [f"  {_line(one)}" for one in kept]
     return lines
 
@@ -215,7 +216,7 @@ def _line(kept: Kept) -> str:
         f"Kubernetes {record['kubernetes_version']}",
         *(["encrypted"] if record["encrypted"] else []),
         *(
-            f"{how} the data of {len(record[key])} {'volume' if len(record[key]) == 1 else 'volumes'}"
+            f"{how} the data of {many(len(record[key]), 'volume')}"
             for how, key in (("with", "volumes"), ("without", "volumes_left_out"))
             if record.get(key)
         ),

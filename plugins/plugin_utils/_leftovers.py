@@ -51,16 +51,15 @@ class Leftovers:
         return sorted(name["run"] for name in found if name["tenant"] == tenant and not self._goes_on(tenant, name["run"]))
 
     @contextlib.contextmanager
-    def during(self, tenants: t.Iterable[str], run: str) -> t.Iterator[None]:
-        """Have the files of a run, and hold them so that no other run takes it for one that has ended.
+    def during(self, tenant: str, run: str) -> t.Iterator[None]:
+        """Have the file of a run, and hold it so that no other run takes this one for one that has ended.
 
-        :raises TenancyError: where they cannot be written.
+        :raises TenancyError: where it cannot be written.
         """
+        self.add(tenant, run)
         with contextlib.ExitStack() as stack:
-            for tenant in tenants:
-                self.add(tenant, run)
-                with contextlib.suppress(OSError):
-                    fcntl.flock(stack.enter_context(open(self._path(tenant, run), "rb")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError):
+                fcntl.flock(stack.enter_context(open(self._path(tenant, run), "rb")), fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
     def _path(self, tenant: str, run: str) -> str:

@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.lab.plugins.plugin_utils import _recipe
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import File, Image, Program, Recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import SNAPSHOTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import unready
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
@@ -27,7 +28,6 @@ from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VE
 Object = dict[str, Any]
 DRIVER = "csi.kubegpu.test"
 STORAGE_CLASS = SNAPSHOT_CLASS = NAMESPACE = "csi-double"
-SNAPSHOTS = "snapshot.storage.k8s.io/v1"
 
 # Its module is that of the CRDs, from which the programs have their types.
 SNAPSHOTTER = Program("external-snapshotter", "v8.6.0", "github.com/kubernetes-csi/external-snapshotter/client/v8")

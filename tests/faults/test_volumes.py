@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts impo
     SNAPSHOT,
     SNAPSHOTS,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
@@ -46,7 +47,7 @@ def make_work(kube: Kube, scheduler: str | None = None) -> None:
         "resources": {"requests": {"storage": "1Gi"}},
     }
     kube.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim})
-    labels = {"app": "models"} | ({"kai.scheduler/queue": "ml"} if scheduler else {})
+    labels = {"app": "models"} | ({QUEUE_LABEL: "ml"} if scheduler else {})
     pod = {
         "terminationGracePeriodSeconds": 1,
         "containers": [

@@ -133,8 +133,8 @@ class Backup:
         :returns: the record of the backup, see ``docs/reference``; without checksum and contents in check mode.
         :raises TenancyError: where the virtual cluster does not run, or any step fails. The file is then worth nothing.
         """
-        record, classes = self._described(), self.volumes.classes()
-        record |= {"volumes": [], "volumes_left_out": self.volumes.left_out(classes)}
+        record, (classes, left_out) = self._described(), self.volumes.classes()
+        record |= {"volumes": [], "volumes_left_out": left_out}
         self.run.change("backup", None, record["at"])
 
         def save_volumes() -> None:

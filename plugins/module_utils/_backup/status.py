@@ -146,8 +146,3 @@ def content_of(volume: JsonObject, contents: t.Iterable[JsonObject], namespace: 
     paths = ("spec.driver", "status.snapshotHandle", "spec.volumeSnapshotRef.namespace")
     found = (one for one in contents if tuple(value_at(one, path) for path in paths) == wanted)
     return next((one for one in found if "deletionTimestamp" not in one["metadata"]), None)
-
-
-def selector_of(labels: t.Mapping[str, str]) -> str:
-    """Return the selector of objects with these labels."""
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -39,7 +39,7 @@ def checked_record(record: t.Any, where: str) -> JsonObject:
         (_are_texts(given.get("volumes_left_out", [])), "volumes_left_out", "is no list of names"),
         (_are_volumes(given.get("volumes", [])), "volumes", "is no list of snapshots with driver, handle, volume and claim"),
         (
-            not given.get("volumes") or _is_run(given.get("run")),
+            not given.get("volumes") or _has_form(given.get("run"), _RUN),
             "run",
             "is no identifier of the run that made the snapshots of volumes",
         ),
@@ -50,7 +50,7 @@ def checked_record(record: t.Any, where: str) -> JsonObject:
 
 def is_digest(value: t.Any) -> bool:
     """Tell whether a value is a SHA-256 in hexadecimal."""
-    return isinstance(value, str) and bool(_SHA256.fullmatch(value))
+    return _has_form(value, _SHA256)
 
 
 def has_versions(record: JsonObject) -> bool:
@@ -99,8 +99,8 @@ def _are_texts(value: t.Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _is_run(value: t.Any) -> bool:
-    return isinstance(value, str) and bool(_RUN.fullmatch(value))
+def _has_form(value: t.Any, form: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and bool(form.fullmatch(value))
 
 
 def _are_volumes(value: t.Any) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import ApiError, TenancyError, refusal
-from .._common.ownership import OWNED_LABELS, annotations_of, is_synced
+from .._common.ownership import OWNED_LABELS, annotations_of, is_synced, selector_of
 from .._common.quantity import devices_or_none
 from .._common.text import shown
 from .._common.values import JsonObject, value_at
 from .._common.wait import wait_for
 from .facts import CLASS, CONTENT, SELECTED_NODE, SNAPSHOT, SNAPSHOTS
-from .status import bound_claim, classes_of, content_of, is_bound, is_bound_later, ready_snapshot, selector_of
+from .status import bound_claim, classes_of, content_of, is_bound, is_bound_later, ready_snapshot
 from .values import adopted, claim_record, restored_claim, volume_snapshot
 
 if t.TYPE_CHECKING:
@@ -36,21 +36,21 @@ class Volumes:
         self.kube = run.kube
         self.namespace = namespace
 
-    def classes(self) -> dict[str, str]:
-        """Return the VolumeSnapshotClass for each claim whose driver has one, by the claim's name."""
-        classes = self.kube.list(SNAPSHOTS, CLASS)
-        return classes_of(self._claims(), self.kube.list("v1", "PersistentVolume"), classes) if classes else {}
+    def classes(self) -> tuple[dict[str, str], list[str]]:
+        """Return the VolumeSnapshotClass for each claim whose driver has one, by the claim's name, and sorted the names of the other claims.
 
-    def left_out(self, classes: t.Container[str]) -> list[str]:
-        """Return the names of the claims without a class, whose data no backup holds, sorted."""
-        return sorted(claim["metadata"]["name"] for claim in self._claims() if claim["metadata"]["name"] not in classes)
+        No backup holds the data of the others.
+        """
+        claims, classes = self._claims(), self.kube.list(SNAPSHOTS, CLASS)
+        chosen = classes_of(claims, self.kube.list("v1", "PersistentVolume"), classes) if classes else {}
+        return chosen, sorted(claim["metadata"]["name"] for claim in claims if claim["metadata"]["name"] not in chosen)
 
     def save(self, classes: t.Mapping[str, str], labels: t.Mapping[str, str]) -> list[JsonObject]:
         """Make a snapshot for each claim, and return what a restore needs of each.
 
         The snapshots stay also when the tenant's namespace goes.
 
-        :arg classes: as ``classes`` returns them; ``labels``, of the snapshots.
+        :arg classes: by the claim's name, as ``classes`` returns them; ``labels``, of the snapshots.
         :raises TenancyError: where a snapshot is not ready in time.
         """
         claims = {claim["metadata"]["name"]: claim for claim in self._claims()}
@@ -89,23 +89,24 @@ class Volumes:
         :arg record: of the backup.
         :raises Refused: where all were asked for, and one cannot be made. For a claim without a volume, it is a warning.
         """
-        volumes, bound = (
-            record.get("volumes", []),
-            {claim["metadata"]["name"]: claim for claim in self._claims() if is_bound(claim)},
-        )
-        asked = [volume for volume in volumes if every or volume["claim"]["name"] not in bound]
-        lacking = [(volume["claim"]["name"], why) for volume in asked if (why := self._lack(volume))]
+        claims = {claim["metadata"]["name"]: claim for claim in self._claims()}
+        bound = {name for name, claim in claims.items() if is_bound(claim)}
+        asked = [volume for volume in record.get("volumes", []) if every or volume["claim"]["name"] not in bound]
+        contents = self.kube.list(SNAPSHOTS, CONTENT) if asked else []
+        lacking = {volume["claim"]["name"]: why for volume in asked if (why := self._lack(volume, contents))}
         if lacking:
-            text = "; ".join(f"{shown(name)}: {why}" for name, why in lacking)
+            text = "; ".join(f"{shown(name)}: {why}" for name, why in lacking.items())
             if every:
                 raise refusal(
                     "volume-not-restorable",
                     f"Not all volumes can be restored: {text}. Without kubegpu_restore_volumes, claims that are there stay.",
                 )
             self.run.warn(f"Volumes that will be empty, because their data cannot be restored: {text}.")
-        self._warn_of_others(record, bound, every)
-        names = dict(lacking)
-        return [volume for volume in asked if volume["claim"]["name"] not in names]
+        if not every:
+            self._warn_of_other_volumes(record, {name: claims[name] for name in bound})
+        if gone := [name for name in record.get("volumes_left_out", []) if name not in claims]:
+            self.run.warn(f"Volumes that will be empty, because the backup has no data of them: {shown(', '.join(gone))}.")
+        return [volume for volume in asked if volume["claim"]["name"] not in lacking]
 
     def restore(self, volumes: t.Sequence[JsonObject]) -> None:
         """Make claims anew from the snapshots of a backup. A claim that exists is deleted before, with its data.
@@ -122,26 +123,24 @@ class Volumes:
     def _claim(self, name: str) -> JsonObject | None:
         return self.kube.get(*CLAIM, name, self.namespace)
 
-    def _lack(self, volume: JsonObject) -> str:
+    def _lack(self, volume: JsonObject, contents: t.Sequence[JsonObject]) -> str:
         """Return why a volume cannot be made anew; empty where it can."""
         spec, driver = volume["claim"]["spec"], volume["driver"]
-        if self._content(volume) is None:
+        if content_of(volume, contents, self.namespace) is None:
             return "the cluster has no snapshot of it any more"
         if value_at(self._storage(spec), "provisioner") != driver:
             return f"StorageClass {shown(spec.get('storageClassName'))} of {shown(driver)} is gone"
         return ""
 
-    def _warn_of_others(self, record: JsonObject, bound: t.Mapping[str, JsonObject], every: bool) -> None:
+    def _warn_of_other_volumes(self, record: JsonObject, bound: t.Mapping[str, JsonObject]) -> None:
         """Warn of claims that look as at the time of the backup, and hold something else."""
         for volume in record.get("volumes", []):
             claim = bound.get(volume["claim"]["name"])
-            if not every and claim and claim["spec"].get("volumeName") != volume["volume"]:
+            if claim and claim["spec"].get("volumeName") != volume["volume"]:
                 self.run.warn(
                     f"Claim {shown(claim['metadata']['name'])} has another volume than when the backup was made, and keeps it. To give it the "
                     "data of the backup, add -e kubegpu_restore_volumes=all."
                 )
-        if gone := [name for name in record.get("volumes_left_out", []) if self._claim(name) is None]:
-            self.run.warn(f"Volumes that will be empty, because the backup has no data of them: {shown(', '.join(gone))}.")
 
     def _ready(self, name: str) -> JsonObject:
         """Wait for a snapshot, and return its content."""
@@ -166,21 +165,16 @@ class Volumes:
             "claim": claim_record(claim),
         }
 
-    def _content(self, volume: JsonObject) -> JsonObject | None:
-        return content_of(volume, self.kube.list(SNAPSHOTS, CONTENT), self.namespace)
-
     def _snapshot(self, volume: JsonObject) -> tuple[str, int]:
         """Return the name of the volume's snapshot in the namespace, and the bytes of a volume from it.
 
         A snapshot that went with a former namespace is made anew.
         """
-        content = self._content(volume)
+        content = content_of(volume, self.kube.list(SNAPSHOTS, CONTENT), self.namespace)
         if content is None:
             raise TenancyError(f"The snapshot of {volume['claim']['name']} was deleted meanwhile.")
-        name, size = (
-            str(value_at(content, "spec.volumeSnapshotRef.name")),
-            devices_or_none(value_at(content, "status.restoreSize")),
-        )
+        name = str(value_at(content, "spec.volumeSnapshotRef.name"))
+        size = devices_or_none(value_at(content, "status.restoreSize"))
         if self.kube.get(SNAPSHOTS, SNAPSHOT, name, self.namespace) is None:
             former = content["metadata"]["name"]
             # The storage keeps its snapshot, to which the new pair leads.

@@ -42,6 +42,11 @@ def annotations_of(item: JsonObject | None) -> dict[str, str]:
     return ((item or {}).get("metadata") or {}).get("annotations") or {}
 
 
+def selector_of(labels: t.Mapping[str, str]) -> str:
+    """Return the selector of objects that have all of these labels."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
 def is_owned(item: JsonObject | None) -> bool:
     """Tell whether an object exists and was made by this collection: it carries its label, and no syncer brought it."""
     return OWNED_LABELS.items() <= labels_of(item).items() and not is_synced(item)

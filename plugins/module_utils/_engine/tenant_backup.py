@@ -14,7 +14,6 @@ from .._adapters.run_lock import locked
 from .._adapters.snapshot_file import SnapshotFile
 from .._backup.facts import BACKUP_OF, BACKUP_RUN
 from .._backup.lifecycle import Backup
-from .._backup.volumes import Volumes
 from .._common.errors import Problem, Refused, TenancyError, explained
 from .._common.names import namespace_of
 from .._common.parallel import concurrently
@@ -46,20 +45,20 @@ def reconcile(run: ClusterRun) -> Result:
 
     def save(name: str) -> Result:
         part = run.part({"timeout": params["timeout"]})
-        volumes, labels = Volumes(part, namespace_of(name)), {BACKUP_OF: name, BACKUP_RUN: params["run"]}
+        labels = {BACKUP_OF: name, BACKUP_RUN: params["run"]}
+        backup = Backup(part, ControlPlane(part.kube, name, namespace_of(name)), labels)
         done: Result = {"name": name, "forgotten": []}
         try:
             with progress.during(name, "Take a backup"):
                 if not part.check_mode:
                     done["forgotten"] = [
-                        one for one in params["forget"].get(name, []) if volumes.forget(labels | {BACKUP_RUN: one})
+                        one for one in params["forget"].get(name, []) if backup.volumes.forget(labels | {BACKUP_RUN: one})
                     ]
-                backup = Backup(part, ControlPlane(part.kube, name, namespace_of(name)), labels)
                 done["record"] = backup.save(SnapshotFile(f"{params['path']}/{name}.tar.gz"))
         except Exception as exc:
             problems = exc.problems if isinstance(exc, TenancyError) else [Problem("failed", explained(exc))]
             done["problems"] = [problem.data() for problem in problems]
-            done["leaves_snapshots"] = not (part.check_mode or volumes.forget(labels))
+            done["leaves_snapshots"] = not (part.check_mode or backup.volumes.forget(labels))
         finally:
             progress.done(name)
         return part.result(**done)

@@ -16,7 +16,7 @@ import dataclasses
 import typing as t
 
 from .._common.errors import TenancyError
-from .._common.ownership import OWNED_LABELS, is_owned, labels_of
+from .._common.ownership import OWNED_LABELS, is_owned, labels_of, selector_of
 from .._common.pods import is_ready, pod_spec, pod_state
 from .._common.values import JsonObject
 from .._common.wait import wait_for
@@ -92,7 +92,7 @@ class _Probe:
             if address := address_of(service, self._host.list("v1", "Pod", service["namespace"])):
                 self._inside.create(client_in_tenant(self._settings, check, address))
             else:
-                labels = ",".join(f"{key}={value}" for key, value in service["labels"].items())
+                labels = selector_of(service["labels"])
                 missing[check] = f"namespace {service['namespace']} has no ready pod{f' with {labels}' if labels else ''}"
         return missing
 

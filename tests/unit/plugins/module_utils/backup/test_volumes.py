@@ -117,8 +117,8 @@ class World:
             self.stored.discard(content["status"]["snapshotHandle"])
 
     def save(self, run=RUN):
-        volumes = self.volumes.save(self.volumes.classes(), labels(run))
-        return {"tenant": "web", "volumes": volumes, "volumes_left_out": self.volumes.left_out(self.volumes.classes())}
+        classes, left_out = self.volumes.classes()
+        return {"tenant": "web", "volumes": self.volumes.save(classes, labels(run)), "volumes_left_out": left_out}
 
     def names(self, kind):
         return sorted(one["metadata"]["name"] for one in self.api.list(SNAPSHOTS, kind))
