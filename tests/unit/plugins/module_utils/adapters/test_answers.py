@@ -129,6 +129,11 @@ def test_an_answer_without_a_body_may_name_its_encoding(hostile):
     assert request(address, seconds=10, method="HEAD").data == b""
 
 
+def test_an_error_names_the_server_that_refuses():
+    with pytest.raises(urllib3.exceptions.NewConnectionError, match=r"^127\.0\.0\.1:1: .* refused$"):
+        request("https://127.0.0.1:1/api")
+
+
 def test_what_has_no_timeout_is_left_behind():
     assert within(10, lambda: "done") == "done"
     with pytest.raises(ZeroDivisionError):
