@@ -26,6 +26,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values impor
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL_PLANE = "kubegpu-control-plane"
+# A release of KAI Scheduler that the lab has by default, as a tenant's scheduler.
+KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 # What a host is: files but those of running programs, packages, services, kernel settings, Docker.
 LISTING = r"""
 of_programs=(/proc /sys /dev /run /tmp /var/log /var/tmp /var/lib/docker /var/lib/containerd /var/lib/systemd "/root/.ansible" "/home/*/.ansible")

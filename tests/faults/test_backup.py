@@ -18,10 +18,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import GPU_RESOURCE, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.tests.faults.backups import BackupLab, wait_for_pods
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, changed
 
 Data = dict[str, Any]
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 ML = {
     "name": "team-ml",
     "trust": "high",

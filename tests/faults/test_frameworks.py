@@ -36,14 +36,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcan
     QUEUE_API,
 )
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_record
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, ROOT, Cluster, Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.unit.manifests import templates
 
 NAME = "kubegpu-frameworks"
 GPUS = 4
 IMAGE = "docker.io/library/busybox:1.37.0"
 PROGRAMS = ROOT / "lab/roles/lab/files/programs"
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 VOLCANO = "volcano"
 VARIABLES: dict[str, Any] = {
     "lab_gpus": GPUS + 4,

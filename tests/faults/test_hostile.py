@@ -41,11 +41,10 @@ from ansible_collections.kubegpu.tenancy.tests.faults.hostile import (
     groups,
     precious,
 )
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, ROOT, Cluster, Lab
 
 Data = dict[str, Any]
 # Of the releases that the lab can build.
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 VICTIM, OWN_KAI, SHARES = "victim", "own-kai", "beside"
 # Devices of the node that is shared, and what each of its tenants may have of them.
 BOUND = 2

@@ -24,7 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, changed, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, Cluster, Lab, changed, defaults
 
 NAME = "kubegpu-pools"
 IMAGE = "docker.io/library/busybox:1.37.0"
@@ -39,7 +39,7 @@ def variables(*queues: dict[str, Any]) -> str:
         "name": "team",
         "trust": "high",
         "gpu_nodes": {"names": [OLD, NEW]},
-        "scheduler": {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]},
+        "scheduler": KAI,
         "queues": list(queues),
     }
     layout = {"lab_gpus": 2 * GPUS, "nvkind_workers": [{"count": GPUS}, {"count": GPUS}]}

@@ -35,14 +35,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION, OPERATOR
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics import facts
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, ROOT, Cluster, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, KAI, ROOT, Cluster, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import IMAGE, module_of
 from ansible_collections.kubegpu.tenancy.tests.unit.test_dashboard import TARGETS
 
 NAME = "kubegpu-prometheus"
 NAMESPACE, LABELS = "monitoring", {"release": "lab"}
 METRICS = {"kubegpu_metrics": {"provider": "service_monitor", "namespace": NAMESPACE, "labels": LABELS}}
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 # A GPU for each queue of the team.
 GPUS = 2
 VARIABLES: dict[str, Any] = {

@@ -40,10 +40,9 @@ from ansible_collections.kubegpu.tenancy.tests.faults.attacks import (
     Attacker,
     read_metrics,
 )
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, ROOT, Cluster, Lab
 
 # Of the releases that the lab can build.
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 # Devices of the node that is shared, and what each of its tenants may have of them.
 SHARED_GPUS, BOUND = 3, 2
 HOST = {

@@ -21,7 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.volcano.facts import JOB_API, QUEUE_API, QUEUE_KIND
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, ROOT, Cluster, Lab, changed, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import Team as Workloads
 from ansible_collections.kubegpu.tenancy.tests.faults.test_frameworks import example, install_job_set
 
@@ -35,11 +35,11 @@ VOLCANO = {
     "scheduler": {"name": "volcano", "version": "1.10.0"},
     "queues": [{"name": "weather", "gpu": {"quota": 12}}, {"name": "small", "gpu": {"quota": 4, "limit": 4}}],
 }
-KAI = {
+BESIDE = {
     "name": "ml",
     "trust": "high",
     "gpu_nodes": {"names": ["kubegpu-worker3"]},
-    "scheduler": {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]},
+    "scheduler": KAI,
     "queues": [{"name": "ml", "gpu": {"quota": 2}}],
 }
 VARIABLES: dict[str, Any] = {
@@ -47,7 +47,7 @@ VARIABLES: dict[str, Any] = {
     "lab_volcano_version": "v1.10.0",
     "lab_frameworks": ["jobset"],
     "nvkind_workers": [{"count": 8}, {"count": 8}, {"count": 2}],
-    "kubegpu_tenants": [VOLCANO, KAI],
+    "kubegpu_tenants": [VOLCANO, BESIDE],
 }
 
 
@@ -225,8 +225,8 @@ def job_set(name: str, queue: str) -> dict[str, Any]:
 
 
 def test_volcano_goes_where_a_team_takes_kai_and_comes_back(team: Team) -> None:
-    own = {"scheduler": KAI["scheduler"], "queues": [{"name": "ml", "gpu": {"quota": SIZE}}]}
-    team.describe(VOLCANO | own, KAI)
+    own = {"scheduler": KAI, "queues": [{"name": "ml", "gpu": {"quota": SIZE}}]}
+    team.describe(VOLCANO | own, BESIDE)
     team.lab.site()
     assert team.kube.get("v1", "Namespace", "volcano") is None
 
@@ -244,7 +244,7 @@ def test_volcano_goes_where_a_team_takes_kai_and_comes_back(team: Team) -> None:
         team.wait(name, SIZE)
         team.end(item["apiVersion"], item["kind"], name)
 
-    team.describe(VOLCANO, KAI)
+    team.describe(VOLCANO, BESIDE)
     team.lab.site()
     team.kube.create(gang("back"))
     team.wait("back", SIZE)

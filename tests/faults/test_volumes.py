@@ -23,9 +23,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.tests.faults import storage
 from ansible_collections.kubegpu.tenancy.tests.faults.backups import BackupLab, wait_for_pods
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI
 
 Data = dict[str, Any]
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 QUEUE = {"name": "ml", "gpu": {"quota": 2, "limit": 2}}
 ML = {"name": "team-ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI, "queues": [QUEUE]}
 WEB = {"name": "web", "trust": "high"}
