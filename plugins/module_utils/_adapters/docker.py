@@ -38,6 +38,10 @@ PROGRAMS = {
     "nvkind": "build it from github.com/NVIDIA/nvkind, which has no releases (known here is commit 24c190e), or use engine kind",
 }
 
+# Script of the host with a file and a command, which gets the file as its input and the file's mode as its last argument.
+_SEND = 'exec "$@" "$(stat --dereference --format %a "$0")" <"$0"'
+# Script of a container with a place and a mode for its input.
+_WRITE = 'mkdir -p "$(dirname "$1")"; cat >"$1.new"; chmod "$2" "$1.new"; mv "$1.new" "$1"'
 # How a program ended that took longer than it may; the other exit statuses of CUT_SHORT mean that it was killed.
 _LATE = 124
 
@@ -97,10 +101,13 @@ class Docker(Programs):
         self._call("docker start", [self.program("docker"), "start", *containers])
 
     def copy(self, container: str, source: str, place: str) -> None:
-        """Copy a host file, links followed, into a container; its directory is made first."""
-        self.script(container, f"mkdir -p $(dirname {place})")
-        command = [self.program("docker"), "cp", "--follow-link", source, f"{container}:{place}"]
-        self._call(f"Copying {source} to {container}", command)
+        """Copy a host file, links followed, into a container; its directory is made first.
+
+        Not by ``docker cp``: Docker 29.5 and Debian's 28.5.2 refuse it for a container with a mount below a link, as GPUs have below /var/run
+        (github.com/moby/moby/issues/52653).
+        """
+        inside = [self.program("docker"), "exec", "--interactive", container, "bash", "-e", "-c", _WRITE, "--", place]
+        self._call(f"Copying {source} to {container}", ["sh", "-c", _SEND, source, *inside])
 
     def script(self, container: str, script: str, *args: str) -> str:
         """Run a bash script in a container, which stops at the first failure, and return what it prints."""

@@ -43,6 +43,32 @@ def test_a_missing_program_is_named_with_where_it_comes_from(docker: Docker) -> 
         docker.program("nvkind")
 
 
+def test_a_file_is_copied_with_its_mode_and_replaces_what_was_there(
+    tmp_path: pathlib.Path, program: t.Callable[[str, str], None], docker: Docker
+) -> None:
+    program("docker", f'echo "$1 $2 $3" > {tmp_path}/args\nshift 3\nexec "$@"')
+    source, link, place = tmp_path / "nvidia-ctk", tmp_path / "link", tmp_path / "usr/bin/nvidia ctk"
+    link.symlink_to(source)
+    for content in (b"\x7fELF\x00\xff", b""):
+        source.write_bytes(content)
+        source.chmod(0o751)
+        docker.copy("node", str(link), str(place))
+        assert (place.read_bytes(), place.stat().st_mode & 0o7777) == (content, 0o751)
+    assert (tmp_path / "args").read_text() == "exec --interactive node\n"
+    assert [file.name for file in place.parent.iterdir()] == ["nvidia ctk"]
+
+
+def test_a_file_that_cannot_be_copied_is_named_and_leaves_what_was_there(
+    tmp_path: pathlib.Path, program: t.Callable[[str, str], None], docker: Docker
+) -> None:
+    program("docker", 'shift 3\nexec "$@"')
+    place = tmp_path / "place"
+    place.write_text("before")
+    with pytest.raises(TenancyError, match=rf"Copying {tmp_path}/gone to node failed: .*No such file"):
+        docker.copy("node", f"{tmp_path}/gone", str(place))
+    assert place.read_text() == "before"
+
+
 def test_nvkind_gets_its_flags_and_nothing_from_the_callers_environment(
     tmp_path: pathlib.Path, program: t.Callable[[str, str], None], docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
