@@ -53,14 +53,15 @@ boot() {
 }
 
 # Build User Mode Linux, once. Debian's own program lacks nftables for IP, and in a stable release it lacks seccomp, with which it is twice as fast.
-_uml() { # PROGRAM
-    local folder
-    folder=$(mktemp -d)
+_uml() { # PROGRAM FOLDER
+    local folder=$2/kernel
     # A mirror may be older than a suite that still changes allows.
     mmdebstrap --quiet --variant=extract --aptopt='Acquire::Check-Valid-Until "false"' --include=linux-source forky "$folder"
     tar --extract --directory "$folder" --strip-components=1 --file "$folder"/usr/src/linux-source-*.tar.xz
     cp "$CONFIG" "$folder/arch/um/configs/machine.config"
     make --silent --directory "$folder" ARCH=um x86_64_defconfig machine.config >/dev/null
+    # An option may have another name in a newer kernel.
+    ! grep --invert-match --line-regexp --fixed-strings --file "$folder/.config" <(grep '=y$' "$CONFIG")
     make --silent --directory "$folder" ARCH=um --jobs "$(nproc)" linux
     install -D "$folder/linux" "$1.new"
     mv "$1.new" "$1"
@@ -70,7 +71,7 @@ _uml() { # PROGRAM
 boot_uml() {
     local folder=$1 disk=$2 memory=$3 root=$1/root program cpu
     program=${XDG_CACHE_HOME:-$HOME/.cache}/kubegpu.tenancy/uml/$(sha256sum <"$CONFIG" | cut --characters=-12)
-    [[ -e $program ]] || _uml "$program"
+    [[ -e $program ]] || _uml "$program" "$folder"
     cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
     printf '[Match]\nName=vec0\n[Network]\nAddress=%s/30\nGateway=%s\n' $THERE $HERE >"$root/etc/systemd/network/vec0.network"
     _clock "$root"
@@ -127,6 +128,7 @@ inside() {
 await() {
     for _try in {1..300}; do
         inside "$1" "$2" true 2>/dev/null && return
+        kill -0 "$(<"$1/pid")" || break
         sleep 1
     done
     tail -n 40 "$1/console"

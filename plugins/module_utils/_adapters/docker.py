@@ -38,10 +38,16 @@ PROGRAMS = {
     "nvkind": "build it from github.com/NVIDIA/nvkind, which has no releases (known here is commit 24c190e), or use engine kind",
 }
 
-# Script of the host with a file and a command, which gets the file as its input and the file's mode as its last argument.
-_SEND = 'exec "$@" "$(stat --dereference --format %a "$0")" <"$0"'
-# Script of a container with a place and a mode for its input.
-_WRITE = 'mkdir -p "$(dirname "$1")"; cat >"$1.new"; chmod "$2" "$1.new"; mv "$1.new" "$1"'
+# Script of the host with a file and a command, which gets the file as its input, and the file's mode and size as its last arguments.
+_SEND = 'seen=$(stat --dereference --format "%a %s" "$0") && exec "$@" $seen <"$0"'
+# Script of a container with a place, and the mode and the size of its input. Where docker is killed, the input ends early.
+_WRITE = """trap 'rm -f "$1.new"' EXIT
+mkdir -p "$(dirname "$1")"
+cat >"$1.new"
+[[ $(stat --format %s "$1.new") == "$3" ]] || { echo "it arrived in part" >&2; exit 1; }
+chmod "$2" "$1.new"
+mv --no-target-directory "$1.new" "$1"
+"""
 # How a program ended that took longer than it may; the other exit statuses of CUT_SHORT mean that it was killed.
 _LATE = 124
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import threading
 
 import pytest
@@ -129,9 +130,10 @@ def test_an_answer_without_a_body_may_name_its_encoding(hostile):
     assert request(address, seconds=10, method="HEAD").data == b""
 
 
-def test_an_error_names_the_server_that_refuses():
-    with pytest.raises(urllib3.exceptions.NewConnectionError, match=r"^127\.0\.0\.1:1: .* refused$"):
-        request("https://127.0.0.1:1/api")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1"])
+def test_an_error_names_the_server_that_refuses(address):
+    with pytest.raises(urllib3.exceptions.NewConnectionError, match=rf"^{re.escape(address)}: "):
+        request(f"https://{address}/api")
 
 
 def test_what_has_no_timeout_is_left_behind():

@@ -58,15 +58,28 @@ def test_a_file_is_copied_with_its_mode_and_replaces_what_was_there(
     assert [file.name for file in place.parent.iterdir()] == ["nvidia ctk"]
 
 
+@pytest.mark.parametrize(
+    ("script", "name", "message"),
+    [
+        ('exec "$@"', "gone", "No such file"),
+        ('exec "$@"', ".", "it arrived in part|Is a directory"),
+        ('head --bytes 3 | "$@"', "nvidia-ctk", "it arrived in part"),
+        ("exit 1", "nvidia-ctk", "exit status 1"),
+    ],
+    ids=["no such file", "a directory", "killed half way", "no such container"],
+)
 def test_a_file_that_cannot_be_copied_is_named_and_leaves_what_was_there(
-    tmp_path: pathlib.Path, program: t.Callable[[str, str], None], docker: Docker
+    tmp_path: pathlib.Path, program: t.Callable[[str, str], None], docker: Docker, script: str, name: str, message: str
 ) -> None:
-    program("docker", 'shift 3\nexec "$@"')
-    place = tmp_path / "place"
+    program("docker", f"shift 3\n{script}")
+    place = tmp_path / "bin/nvidia-ctk"
+    place.parent.mkdir()
     place.write_text("before")
-    with pytest.raises(TenancyError, match=rf"Copying {tmp_path}/gone to node failed: .*No such file"):
-        docker.copy("node", f"{tmp_path}/gone", str(place))
+    (tmp_path / "nvidia-ctk").write_text("its content")
+    with pytest.raises(TenancyError, match=rf"Copying {tmp_path}/{name} to node failed: .*({message})"):
+        docker.copy("node", f"{tmp_path}/{name}", str(place))
     assert place.read_text() == "before"
+    assert list(place.parent.iterdir()) == [place]
 
 
 def test_nvkind_gets_its_flags_and_nothing_from_the_callers_environment(
