@@ -61,7 +61,10 @@ _uml() { # PROGRAM FOLDER
     cp "$CONFIG" "$folder/arch/um/configs/machine.config"
     make --silent --directory "$folder" ARCH=um x86_64_defconfig machine.config >/dev/null
     # An option may have another name in a newer kernel.
-    ! grep --invert-match --line-regexp --fixed-strings --file "$folder/.config" <(grep '=y$' "$CONFIG")
+    if grep --invert-match --line-regexp --fixed-strings --file "$folder/.config" <(grep '=y$' "$CONFIG"); then
+        echo "machine: the kernel does not have these options" >&2
+        return 1
+    fi
     make --silent --directory "$folder" ARCH=um --jobs "$(nproc)" linux
     install -D "$folder/linux" "$1.new"
     mv "$1.new" "$1"
