@@ -44,7 +44,6 @@ from ansible_collections.kubegpu.tenancy.tests.faults.hostile import (
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import KAI, ROOT, Cluster, Lab
 
 Data = dict[str, Any]
-# Of the releases that the lab can build.
 VICTIM, OWN_KAI, SHARES = "victim", "own-kai", "beside"
 # Devices of the node that is shared, and what each of its tenants may have of them.
 BOUND = 2

@@ -19,6 +19,8 @@ import threading
 import time
 import typing as t
 
+from .._common.text import bracketed
+
 try:
     import urllib3
 except ImportError:
@@ -105,7 +107,7 @@ class _OneEnd:
 
     def __str__(self) -> str:
         # Messages begin with it. Debian 13's urllib3, 2.3, has an address in memory there.
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
     def _new_conn(self) -> t.Any:
         self._connected_by = float("inf") if self.timeout is None else time.monotonic() + self.timeout

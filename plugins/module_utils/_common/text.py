@@ -80,6 +80,11 @@ def pairs(values: t.Mapping[str, t.Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in values.items())
 
 
+def bracketed(host: str) -> str:
+    """Return a name or address of a host as it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def printable(text: str) -> str:
     """Return a text with a space for each run of characters that are not printed as one."""
     if text.isascii() and text.isprintable():

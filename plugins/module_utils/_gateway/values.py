@@ -16,6 +16,7 @@ import re
 import typing as t
 
 from .._common.quantity import whole
+from .._common.text import bracketed
 from .._common.values import JsonObject
 from .._kind.facts import NETWORK
 from .facts import FOLDER, MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ALL, PREFIX, RUNTIME, UNITS
@@ -80,9 +81,8 @@ def reached(cluster: JsonObject, host: str, port: int, server_name: str) -> Json
 
     :arg server_name: which the server's certificate has, where it does not name the gateway; empty where it does.
     """
-    bracketed = f"[{host}]" if ":" in host else host
     kept = {key: value for key, value in cluster.items() if key not in ("proxy-url", "tls-server-name")}
-    return kept | {"server": f"https://{bracketed}:{port}"} | ({"tls-server-name": server_name} if server_name else {})
+    return kept | {"server": f"https://{bracketed(host)}:{port}"} | ({"tls-server-name": server_name} if server_name else {})
 
 
 def placeholder(node: str) -> str:

@@ -16,6 +16,7 @@ from .._common.documents import parse_json
 from .._common.errors import TenancyError
 from .._common.ownership import MANAGER, OWNED_LABELS
 from .._common.quantity import number
+from .._common.text import bracketed
 from .._common.values import JsonObject, stamp
 
 try:
@@ -70,8 +71,7 @@ def _node_address(service: JsonObject, pods: list[JsonObject]) -> tuple[str | No
 
 
 def _https(host: str, port: int) -> str:
-    bracketed = f"[{host}]" if ":" in host else host
-    return f"https://{bracketed}" + ("" if port == 443 else f":{port}")
+    return f"https://{bracketed(host)}" + ("" if port == 443 else f":{port}")
 
 
 # --- the kubeconfig ----------------------------------------------------------------------------------------------
