@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Source this file, with errexit: a Debian with systemd and cgroup v2, root of which has all capabilities.
+# Source this file, with errexit: a Debian with systemd and cgroup v2, root of which has all capabilities. boot_uml needs what tools/activate sets.
 #   unpack FOLDER RELEASE PACKAGE…     its files in FOLDER/root, to add to; FOLDER/key opens it
 #   boot FOLDER DISK MEMORY FORWARD…   it starts in QEMU: FORWARD is HERE:THERE, ports of this machine's loopback and of that one
 #   boot_uml FOLDER DISK MEMORY        or as a program, User Mode Linux, with one processor: what computes is as fast as here, but a program starts
@@ -73,7 +73,7 @@ _uml() { # PROGRAM FOLDER
 
 boot_uml() {
     local folder=$1 disk=$2 memory=$3 root=$1/root program cpu
-    program=${XDG_CACHE_HOME:-$HOME/.cache}/kubegpu.tenancy/uml/$(sha256sum <"$CONFIG" | cut --characters=-12)
+    program=$KUBEGPU_CACHE/uml/$(sha256sum <"$CONFIG" | cut --characters=-12)
     [[ -e $program ]] || _uml "$program" "$folder"
     cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
     printf '[Match]\nName=vec0\n[Network]\nAddress=%s/30\nGateway=%s\n' $THERE $HERE >"$root/etc/systemd/network/vec0.network"
